@@ -4,7 +4,7 @@ use crate::{native::program, prelude::*};
 use api::{ObjectKind, names::conf};
 use plan::{By, Observed, extension::View, submission_plan::choose};
 use spark_client::read_properties;
-use submission::monitoring::{config_map, possible_child};
+use submission::monitoring::config_map;
 
 const JAR: &str = "/prometheus/exporter.jar";
 
@@ -47,7 +47,7 @@ fn the_config_map_is_the_runs_own() {
     let labels = json!({label::APP_NAME: "pi", label::SUBMISSION_ID: run.id, label::CREATED_BY: "true"});
     assert_eq!(metadata["labels"], labels);
     let child = ObjectKind::CONFIG_MAP.named("pi-prom-conf");
-    assert_eq!(possible_child(&application), child);
+    assert_eq!(api::monitoring::config_map_name(&application), child.name);
     let (seen, policy) = (Observed::default(), policy());
     let view = View { application: &application, seen: &seen, now: Timestamp::UNIX_EPOCH, policy: &policy };
     assert!(view.children(&run, None).contains(&child));

@@ -7,18 +7,11 @@ use k8s_openapi::{
     api::{core::v1::Volume, networking::v1::IngressTLS},
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::OwnerReference},
 };
-use kube_core::Resource;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Embedded,
-    names::annotation,
-    nulls::reads_null_as_absent,
-    pod::{DriverSpec, ExecutorSpec},
-    status::{SparkApplicationStatus, State},
-};
+use super::{DriverSpec, Embedded, ExecutorSpec, SparkApplicationStatus, State, annotation};
 
 /// The Spark program to run, and how.
 #[kubernetes_json]
@@ -125,7 +118,7 @@ pub struct SparkApplicationSpec {
     pub driver_pod_disruption_budget: Option<bool>,
 }
 
-reads_null_as_absent!("spec": SparkApplicationSpec);
+super::nulls::reads_null_as_absent!("spec": SparkApplicationSpec);
 
 crate::words! {
     /// Language of a program. Spark gives Python and R more memory beside the heap.
@@ -203,7 +196,7 @@ impl SparkApplication {
 
 /// Returns the owner reference to `owner`, an application for instance. The objects that are created for it contain the
 /// reference, so that Kubernetes deletes them together with the owner.
-pub fn owner_reference<K: Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
+pub fn owner_reference<K: kube_core::Resource<DynamicType = ()>>(owner: &K) -> OwnerReference {
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),

@@ -73,7 +73,8 @@ impl Bounds {
         let mut managed = 0_usize;
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
-            if managed > 0 || root.is_empty() && is_managed(*byte, &open) {
+            let is_structure = matches!(byte, b'{' | b'[');
+            if managed > 0 || root.is_empty() && is_structure && is_managed(&open) {
                 match byte {
                     b'{' | b'[' => managed += 1,
                     b'}' | b']' => managed -= 1,
@@ -83,7 +84,6 @@ impl Bounds {
                 at += 1;
                 continue;
             }
-            let is_structure = matches!(byte, b'{' | b'[');
             structures += usize::from(is_structure);
             values += usize::from(is_structure || *byte == b',');
             let (is_deep, has_many) =
@@ -122,12 +122,10 @@ impl Bounds {
     }
 }
 
-/// Whether managedFields begin here.
-fn is_managed(byte: u8, open: &[Level]) -> bool {
-    let [Level::Object { field: "metadata", .. }, Level::Object { field: "managedFields", .. }] = open else {
-        return false;
-    };
-    matches!(byte, b'{' | b'[')
+/// Whether a value that begins here is that of managedFields.
+fn is_managed(open: &[Level]) -> bool {
+    use Level::Object;
+    matches!(open, [Object { field: "metadata", .. }, Object { field: "managedFields", .. }])
 }
 
 /// An object or a list whose end has not been reached, and the current position in it.

@@ -2,13 +2,7 @@
 
 use kube_core::{CustomResourceExt, Resource, schema::StructuralSchemaRewriter};
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-
-use super::{
-    ScheduledSparkApplication, ScheduledSparkApplicationStatus, SparkApplication, SparkApplicationStatus,
-    SparkConnect, SparkConnectStatus,
-};
 
 /// The fields of a status, for the comparison with an installed definition. Takes a hundredth of the time and of the memory
 /// of a whole definition.
@@ -57,14 +51,14 @@ impl StatusSchema {
 /// Returns the fields of the statuses of all our kinds.
 pub fn status_schemas() -> [StatusSchema; 3] {
     [
-        StatusSchema::of::<SparkApplication, SparkApplicationStatus>(),
-        StatusSchema::of::<ScheduledSparkApplication, ScheduledSparkApplicationStatus>(),
-        StatusSchema::of::<SparkConnect, SparkConnectStatus>(),
+        StatusSchema::of::<crate::SparkApplication, crate::SparkApplicationStatus>(),
+        StatusSchema::of::<crate::ScheduledSparkApplication, crate::ScheduledSparkApplicationStatus>(),
+        StatusSchema::of::<crate::SparkConnect, crate::SparkConnectStatus>(),
     ]
 }
 
 /// A definition without its metadata: managedFields may be nested deeper than any parser of values goes.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Definition<'t> {
     #[serde(borrow)]
     spec: &'t RawValue,

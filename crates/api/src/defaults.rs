@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::{RestartPolicy, RestartPolicyType, Role, SparkApplicationSpec, names::conf};
+use super::{RestartPolicy, RestartPolicyType, Role, SparkApplicationSpec, conf};
 
 /// Seconds between two retries of a run or of a submission.
 const RETRY_INTERVAL_SECONDS: i64 = 5;

@@ -5,7 +5,8 @@
 
 #![warn(missing_docs)]
 
-/// The names of all labels, annotations, containers, environment variables and configuration keys.
+/// The names of all labels, annotations, containers, environment variables and configuration keys. Its modules can be reached
+/// from here: `api::conf`.
 pub mod names;
 /// The parts of driver and executors: a section of the spec, a container of a pod.
 mod pod_role;
@@ -57,7 +58,8 @@ pub use connect::*;
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;
-pub use names::role::Role;
+pub use names::{role::Role, *};
+pub use nulls::without_nulls;
 pub use object_key::{ObjectKey, ObjectKind};
 pub use object_name::{LONGEST_LABEL, LONGEST_NAME, is_object_name, is_segment};
 pub use pod::*;

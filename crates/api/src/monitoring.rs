@@ -4,11 +4,7 @@
 //! Configuration files that are not in the image come from a ConfigMap. Spark gets its part of the settings as
 //! properties; the webhook adds the mount of the ConfigMap and the exporter's port to the pods.
 
-use super::{
-    MonitoringSpec, PrometheusSpec, Role, SparkApplication,
-    names::{annotation, conf, path},
-    stated,
-};
+use super::{MonitoringSpec, PrometheusSpec, Role, SparkApplication, annotation, conf, path, stated};
 
 /// The default of `prometheus.port`, the same as in Kubeflow's operator.
 const DEFAULT_PORT: i32 = 8090;

@@ -14,6 +14,12 @@ pub(super) fn remove_nulls(document: &mut Value) {
     }
 }
 
+/// Returns `document` without object members that are `null`, at any depth.
+pub fn without_nulls(mut document: Value) -> Value {
+    remove_nulls(&mut document);
+    document
+}
+
 /// Returns the text of `error`, preceded by the path of the value: `root` is the member of the object that was parsed,
 /// `path` is the path below that member.
 pub(super) fn located(root: &str, path: &serde_path_to_error::Path, error: &serde_json::Error) -> String {

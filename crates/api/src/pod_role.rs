@@ -1,9 +1,6 @@
 //! Finds what belongs to a role: the section of an application's spec, and the container of a pod.
 
-use crate::{
-    SparkApplicationSpec, SparkPodSpec,
-    names::{container, role::Role},
-};
+use crate::{Role, SparkApplicationSpec, SparkPodSpec, container};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use std::collections::BTreeSet;
 

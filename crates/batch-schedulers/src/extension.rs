@@ -6,20 +6,13 @@ use super::{
     kubernetes::{self, Gang, ungate},
     pod_groups, wanted_group, yunikorn,
 };
-use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication, excerpt,
-    names::{batch_scheduler, label},
-};
-use plan::{
-    Action, Observed, Plan,
-    extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View},
-    pod_requests::PodRequests,
-};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, batch_scheduler, excerpt, label};
+use plan::extension::{ComingRun, Extension, ExtensionMemory, Obstacle, Prepared, View};
 use pods::{PodSummary, Waiting};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
-use validation::{Findings, Refusal};
+use validation::Findings;
 
 /// Why no application can be in a gang of Kubernetes' own.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
@@ -56,14 +49,15 @@ impl Extension for BatchSchedulers {
             prepared.application = Cow::Owned(grouped);
             return Ok(());
         }
-        let requests = PodRequests::of(&grouped, run.defaults)
-            .map_err(|error| Refusal(error.findings("the sums of the batch scheduler")).brief())?;
+        let requests =
+            plan::pod_requests::PodRequests::of(&grouped, run.defaults, "the sums of the batch scheduler");
+        let requests = requests.map_err(|refusal| refusal.brief())?;
         let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
         let objects = match scheduler {
             BatchScheduler::Volcano => vec![pod_groups::volcano(&mut grouped, &requests)],
             BatchScheduler::Coscheduling => vec![pod_groups::coscheduling(&mut grouped, &requests)?],
             BatchScheduler::YuniKorn => {
-                yunikorn::group(&mut grouped, &requests)?;
+                yunikorn::group(&mut grouped, &requests);
                 Vec::new()
             }
             BatchScheduler::Kubernetes => {
@@ -161,7 +155,7 @@ impl Extension for BatchSchedulers {
         !self.is_off && group_of(driver).is_some()
     }
 
-    fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value> {
+    fn amend(&self, view: &View<'_>, plan: &mut plan::Plan) -> Vec<Value> {
         let nothing = Recalled::default();
         let recalled = view.seen.recalled().unwrap_or(&nothing);
         Gang { view: *view, recalled }.amend(plan);
@@ -171,7 +165,7 @@ impl Extension for BatchSchedulers {
     /// Returns what the PodGroup waits for. If the driver's pod reports that it is not placed, returns the message of a
     /// placeholder that is not placed for another reason: of a gang that does not fit, one pod has the message which
     /// resource is short, and the others have the number of pods that fit.
-    fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String> {
+    fn waits_for(&self, driver: &PodSummary, seen: &plan::Observed) -> Option<String> {
         const UNSCHEDULABLE: &str = "Unschedulable";
         let Some(own) = &driver.waiting else { return seen.auxiliary.waiting(&group_of(driver)?) };
         let its = seen.others.iter().filter(|pod| pod.submission_id == driver.submission_id);
@@ -182,12 +176,12 @@ impl Extension for BatchSchedulers {
 
     /// Executors that wait for the room of placeholders lose their gate, because no operator would remove it later; the
     /// scheduler places them wherever there is room.
-    fn leave(&self, pods: &[&PodSummary]) -> Vec<Action> {
+    fn leave(&self, pods: &[&PodSummary]) -> Vec<plan::Action> {
         // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
         let is_placed = pods.iter().any(|pod| pod.role == Some(Role::Driver) && pod.assigned.is_some());
         let placeholders = pods.iter().filter(|pod| is_placed && is_placeholder(pod));
         let gated = pods.iter().filter(|pod| is_gated(pod));
-        placeholders.filter_map(|pod| Action::delete(pod)).chain(gated.map(|pod| ungate(pod))).collect()
+        placeholders.filter_map(|pod| plan::Action::delete(pod)).chain(gated.map(|pod| ungate(pod))).collect()
     }
 
     fn memory(&self) -> Option<Box<dyn ExtensionMemory>> {

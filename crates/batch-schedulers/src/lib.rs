@@ -11,20 +11,12 @@ mod options;
 mod pod_groups;
 mod yunikorn;
 
-use api::{
-    ObjectKey, ObjectKind, Role, SparkApplication, SparkApplicationStatus, SparkPodSpec,
-    names::{annotation, batch_scheduler},
-    quantity, stated,
-};
+use api::{ObjectKey, ObjectKind, Role, SparkApplication, SparkPodSpec, batch_scheduler, quantity, stated};
 pub use kubernetes::{
     Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits, excess, is_gated, is_placeholder,
 };
-use plan::{
-    copies::Copies,
-    extension::{ComingRun, Prepared, View},
-};
+use plan::extension::{ComingRun, Prepared, View};
 use pods::{Amounts, PodSummary};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The admin's settings: the batch schedulers that applications may name.
@@ -134,7 +126,7 @@ impl BatchSchedulers {
 /// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
 /// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
 /// run was submitted is not known any more.
-fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<Value> {
+fn wanted_group(view: &View<'_>, status: &api::SparkApplicationStatus) -> Option<serde_json::Value> {
     let submission_id = status.submission_id.as_deref()?;
     let named = group_of(view.driver()?)?;
     // The cluster keeps a PodGroup of Kubernetes' own as long as it has pods, and its fields cannot be changed.
@@ -147,7 +139,7 @@ fn wanted_group(view: &View<'_>, status: &SparkApplicationStatus) -> Option<Valu
 }
 
 /// Returns the placeholders of the run with this submission id; none if the run has none, or if their number is not known.
-fn wanted_placeholders(view: &View<'_>, submission_id: &str) -> Option<Copies> {
+fn wanted_placeholders(view: &View<'_>, submission_id: &str) -> Option<plan::copies::Copies> {
     group_of(view.driver()?).filter(|group| group.kind == KUBERNETES)?;
     Some(prepared(view, submission_id)?.copies)
 }
@@ -165,7 +157,7 @@ fn prepared<'a>(view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
 /// Kubernetes' own gangs.
 fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     let named = |key: &str, kind: ObjectKind| Some(kind.named(driver.mark(key)?));
-    if let Some(own) = named(annotation::POD_GROUP, KUBERNETES) {
+    if let Some(own) = named(api::annotation::POD_GROUP, KUBERNETES) {
         return Some(own);
     }
     let volcano = named(batch_scheduler::VOLCANO_GROUP, VOLCANO);

@@ -5,7 +5,7 @@
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
 use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};
-use api::{LONGEST_LABEL, ObjectKind, SparkApplication, names::batch_scheduler, stated};
+use api::{LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated, without_nulls};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -30,15 +30,11 @@ pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests
     let given = options.resources.iter().map(|(name, quantity)| (name.clone(), canonical(&quantity.0)));
     let mut resources: BTreeMap<_, _> = given.collect();
     if resources.is_empty() {
-        resources = quantities(&requests.initial_sum());
+        resources = quantities(&requests.sum(requests.initial));
     }
-    let mut spec = json!({"minMember": 1, "minResources": resources});
-    for (field, value) in [("queue", &options.queue), ("priorityClassName", &options.priority_class_name)] {
-        if let Some(value) = stated(value) {
-            spec[field] = value.as_str().into();
-        }
-    }
-    group(&VOLCANO, &name, &spec)
+    let (queue, class) = (stated(&options.queue), stated(&options.priority_class_name));
+    let spec = json!({"minMember": 1, "minResources": resources, "queue": queue, "priorityClassName": class});
+    group(&VOLCANO, &name, &without_nulls(spec))
 }
 
 /// Puts the pods of `application` into their PodGroup of the plugin, and returns the PodGroup.
@@ -61,7 +57,7 @@ pub(super) fn coscheduling(
     for_roles(application, |_, pod| {
         pod.labels.insert(batch_scheduler::COSCHEDULING_GROUP.to_owned(), name.clone());
     });
-    let resources = quantities(&requests.initial_sum());
+    let resources = quantities(&requests.sum(requests.initial));
     Ok(group(&COSCHEDULING, &name, &json!({"minMember": 1, "minResources": resources})))
 }
 

@@ -2,14 +2,12 @@
 //! driver, and replaces those pods by driver and executors as they come.
 
 use super::{for_roles, quantities};
-use api::{Role, SparkApplication, names::batch_scheduler, quantity, stated};
-use plan::pod_requests::PodRequests;
-use serde::Serialize;
+use api::{Role, SparkApplication, batch_scheduler, quantity, stated};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// A task group, with the fields and in the order of Kubeflow's operator.
-#[derive(Serialize)]
+#[derive(serde::Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskGroup<'a> {
     name: String,
@@ -26,11 +24,7 @@ struct TaskGroup<'a> {
 }
 
 /// Writes the task groups and the queue into the annotations and labels of the pods of `application`.
-///
-/// # Errors
-///
-/// When a `coreRequest` is not a quantity.
-pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) -> Result<(), String> {
+pub(super) fn group(application: &mut SparkApplication, requests: &plan::pod_requests::PodRequests) {
     const MIB: i128 = 1000 << 20;
     let options = application.spec.batch_scheduler_options.clone().unwrap_or_default();
     let labelled = Role::ALL.map(|role| !role.pod(&application.spec).labels.is_empty());
@@ -49,15 +43,12 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
             continue;
         }
         let pod = role.pod(&application.spec);
-        let request = &pod.core_request;
-        if let Some(text) = request.as_ref().filter(|text| quantity::amount(text).is_none()) {
-            return Err(format!("spec.{role}.coreRequest: `{text}` is not a quantity (try `1` or `500m`)"));
-        }
         // Memory is written in MiB, and the CPU as the user has written it if no other container asks for any, as Kubeflow's
         // operator does.
         let mut resources = quantities(planned.claim.requests());
         let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
-        if let Some(text) = stated(request).filter(|text| quantity::amount(text) == Some(amount("cpu"))) {
+        let is_all = |text: &&String| quantity::amount(text) == Some(amount("cpu"));
+        if let Some(text) = stated(&pod.core_request).filter(is_all) {
             resources.insert("cpu".to_owned(), text.clone());
         }
         if amount("memory") % MIB == 0 {
@@ -81,7 +72,6 @@ pub(super) fn group(application: &mut SparkApplication, requests: &PodRequests) 
             pod.annotations.insert(batch_scheduler::YUNIKORN_TASK_GROUPS.to_owned(), groups.clone());
         }
     });
-    Ok(())
 }
 
 fn is_empty(value: &Value) -> bool {

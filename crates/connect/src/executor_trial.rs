@@ -37,7 +37,7 @@ pub fn is_trial_due(
 /// Returns the model of the executors that `server` asks for, with dynamic allocation for the next job, before webhooks change
 /// it. None if it asks for none, has others make them, or they cannot be planned.
 pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
-    let requests = PodRequests::of(&as_application(connect), "").ok()?;
+    let requests = PodRequests::of(&as_application(connect), "", "trials").ok()?;
     let has_none = !requests.is_dynamic && connect.spec.executor.instances == Some(0);
     if has_none || requests.greatest == 0 || requests.allocator != conf::DIRECT {
         return None;

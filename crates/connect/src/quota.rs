@@ -4,11 +4,11 @@ use crate::{Policy, application::as_application, checks::of_server, server_hash,
 use api::{Role, SparkConnect, names::conf};
 use k8s_openapi::api::core::v1::ResourceQuota;
 use plan::{
-    pod_requests::{Error, PodRequests},
-    quota::{Claim, exceeded_by},
+    pod_requests::{PodRequests, no_pod},
+    quota::{ASKER, Claim, exceeded_by},
 };
 use pods::PodClaim;
-use submission::findings::Invalid;
+use submission::findings::{Invalid, Refusal};
 
 /// The number of executors that Spark starts if nobody says one.
 const DEFAULT_INSTANCES: u32 = 2;
@@ -40,10 +40,10 @@ pub fn exceeded(
         .collect()
 }
 
-fn claim(connect: &SparkConnect) -> Result<Claim, Error> {
-    let mut requests = PodRequests::of(&as_application(connect), "")?;
+fn claim(connect: &SparkConnect) -> Result<Claim, Refusal> {
+    let mut requests = PodRequests::of(&as_application(connect), "", ASKER)?;
     let server = serde_json::from_value(server_pod(connect, &Policy::new("k8s://")));
-    let server = server.map_err(|error| Error::NoPod { role: Role::Driver, why: error.to_string() })?;
+    let server = server.map_err(|error| no_pod(Role::Driver, error.to_string()))?;
     requests.driver.claim = PodClaim::of(server);
     if !requests.is_dynamic {
         let is_property = connect.spec.spark_conf.contains_key(conf::EXECUTOR_INSTANCES);

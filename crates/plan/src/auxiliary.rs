@@ -6,15 +6,8 @@
 //! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
 //! never delays the application: it is done in the background, and retried with growing pauses if it fails.
 
-use crate::{
-    Plan, Policy, between,
-    extension::{Extensions, View},
-    merge_patch,
-};
-use api::{
-    DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State,
-    names::{label, role},
-};
+use crate::extension::{Extensions, View};
+use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, label, role};
 use jiff::Timestamp;
 use k8s_openapi::{api::networking::v1::IngressTLS, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use kube_core::Resource;
@@ -23,10 +16,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use submission::{
-    exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted},
-    owned::owned,
-};
+use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,7 +82,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 impl Try {
     /// Returns the record of a new attempt that begins now and follows `before`.
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
-        let recent = before.filter(|before| between(before.last, now) < before.pause() * 2);
+        let recent = before.filter(|before| crate::between(before.last, now) < before.pause() * 2);
         let count = recent.as_ref().map_or(0, |before| before.count).saturating_add(1);
         let made_for = recent.and_then(|before| before.made_for);
         Self { count, last: now, is_under_way: true, made_for }
@@ -185,10 +175,8 @@ pub fn mend(wanted: &Value, there: &AuxiliaryObject, extensions: &Extensions) ->
     if is == should {
         return None;
     }
-    let mut patch = merge_patch(&is, &should);
-    for field in ["apiVersion", "kind"] {
-        patch[field] = wanted[field].clone();
-    }
+    let mut patch = crate::merge_patch(&is, &should);
+    submission::copy_fields(&mut patch, wanted, &["apiVersion", "kind"]);
     patch["metadata"]["name"] = there.child.name.as_str().into();
     patch["metadata"]["uid"] = there.uid.as_str().into();
     Some(patch)
@@ -202,12 +190,12 @@ impl View<'_> {
     /// Adds the actions for the Services and Ingresses of the application and the objects of extensions to a plan that is
     /// complete but for them, and the time after which to compare them again. `of_extensions` are the objects that the run in
     /// the plan's status should have for extensions.
-    pub(crate) fn plan_auxiliary(&self, plan: &mut Plan, of_extensions: Vec<Value>) {
+    pub(crate) fn plan_auxiliary(&self, plan: &mut crate::Plan, of_extensions: Vec<Value>) {
         let (status, seen, admins) = (&plan.status, &self.seen.auxiliary, &self.policy.submission.exposure);
         let (state, mut wake) = (status.application_state.state, plan.wake);
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
-            let rest = tried.pause().saturating_sub(between(tried.last, self.now));
+            let rest = tried.pause().saturating_sub(crate::between(tried.last, self.now));
             // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
             if tried.is_under_way || rest.is_zero() {
                 return !tried.is_under_way;
@@ -370,7 +358,7 @@ impl AskedAddresses {
 /// Returns the object that a reconcile has to create itself once a driver called `driver` exists: the
 /// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
 /// name of the driver's pod, and at least one driver must be available.
-pub fn budget(application: &SparkApplication, driver: &str, policy: &Policy) -> Option<Value> {
+pub fn budget(application: &SparkApplication, driver: &str, policy: &crate::Policy) -> Option<Value> {
     let is_wanted = policy.has_driver_pdb && application.spec.driver_pod_disruption_budget == Some(true);
     is_wanted.then(|| {
         let labels = json!({label::APP_NAME: application.metadata.name, label::SPARK_ROLE: role::DRIVER});
@@ -380,6 +368,6 @@ pub fn budget(application: &SparkApplication, driver: &str, policy: &Policy) -> 
             "metadata": {"name": driver},
             "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}},
         });
-        owned(budget, application, None, label::LAUNCHED_BY)
+        submission::owned::owned(budget, application, None, label::LAUNCHED_BY)
     })
 }

@@ -1,6 +1,5 @@
 //! Pods of a run that differ only in their numbers.
 
-use api::names::label;
 use serde_json::Value;
 
 /// The copies of one pod. There may be many of them, so each is built when it is needed. Their number is the value of the
@@ -26,7 +25,7 @@ impl Copies {
     pub fn with_number(&self, number: u32) -> Value {
         let mut pod = self.template.clone();
         pod["metadata"]["name"] = format!("{}{number}", self.prefix).into();
-        pod["metadata"]["labels"][label::SPARK_EXEC_ID] = number.to_string().into();
+        pod["metadata"]["labels"][api::label::SPARK_EXEC_ID] = number.to_string().into();
         pod
     }
 

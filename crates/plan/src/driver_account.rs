@@ -1,16 +1,8 @@
 //! Gives drivers the admin's default service account (`--default-service-account`) if their applications name none. Users who
 //! create applications may use any service account of the namespace anyway.
 
-use crate::{
-    Policy,
-    copies::Copies,
-    extension::{ComingRun, Prepared},
-};
-use api::{
-    Role, SparkApplication,
-    names::{annotation, conf},
-    stated,
-};
+use crate::{Policy, copies::Copies, extension::Prepared};
+use api::{Role, SparkApplication, annotation, conf, stated};
 use kube_core::ResourceExt;
 use std::borrow::Cow;
 
@@ -51,7 +43,7 @@ impl Policy {
     pub fn prepared<'a>(
         &self,
         application: &'a SparkApplication,
-        run: &ComingRun<'_>,
+        run: &crate::extension::ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
         /// The annotations by which pods would get a group and a gate: only extensions set them.
         const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];

@@ -3,11 +3,10 @@
 //! nothing but the driver's log would tell.
 
 use crate::{Policy, driver, pod_requests::PodRequests};
-use api::{ExecutorState, Role, SparkApplication, excerpt, names::conf};
+use api::{ExecutorState, Role, SparkApplication, conf, excerpt};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::{Value, json};
-use spark_client::Environment;
 use std::time::Duration;
 use submission::{native, run::Run};
 use validation::validate;
@@ -66,11 +65,11 @@ pub fn executor(
 ) -> Option<Value> {
     let application = &policy.with_default_account(application);
     let run = Run::recorded(application)?;
-    let requests = PodRequests::of(application, defaults).ok()?;
+    let requests = PodRequests::of(application, defaults, "trials").ok()?;
     if requests.initial == 0 || requests.allocator != conf::DIRECT {
         return None;
     }
-    let (valid, environment) = (validate(application).ok()?, Environment::default());
+    let (valid, environment) = (validate(application).ok()?, spark_client::Environment::default());
     let submission =
         native(valid, &run, &policy.submission, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
     let mut executor = spark_client::executor(&submission).ok()?;

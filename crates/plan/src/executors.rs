@@ -6,7 +6,6 @@ use crate::{
     extension::View,
 };
 use api::{ExecutorState, State};
-use jiff::Timestamp;
 use pods::{Phase, PodSummary};
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
@@ -26,7 +25,7 @@ const STARTING: Duration = Duration::from_secs(5);
 
 /// Returns how long a pod may still be pending before it appears in the status; none if the pod has started or the time
 /// is over.
-pub(super) fn time_to_start(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+pub(super) fn time_to_start(pod: &PodSummary, now: jiff::Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }

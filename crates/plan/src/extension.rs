@@ -1,13 +1,12 @@
 //! The points at which extensions take part in the runs of applications. An extension is a feature that most clusters do not
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
-use crate::{Action, Driver, Observed, Plan, Policy, copies::Copies};
+use crate::{Action, Observed, Plan, Policy, copies::Copies};
 use api::{ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
-use submission::findings::Findings;
 
 /// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one plan
 /// makes. Applications with a thousand of them must not keep others waiting.
@@ -69,7 +68,7 @@ pub trait Extension: fmt::Debug + Send + Sync {
 
     /// Returns what is wrong with a spec. `fields` is an object with [`fields`](Self::fields), as the user has written them,
     /// and `root` is the path of the spec.
-    fn check(&self, root: &str, fields: &Value) -> Findings;
+    fn check(&self, root: &str, fields: &Value) -> submission::findings::Findings;
 }
 
 /// The reason why an object cannot be created.
@@ -128,10 +127,7 @@ impl<'a> View<'a> {
 
     /// Returns the pod with the driver's name, if it belongs to the application.
     pub fn driver(&self) -> Option<&'a PodSummary> {
-        match &self.seen.driver {
-            Driver::Pod { pod, .. } if pod.is_controlled_by(self.uid()) => Some(pod),
-            Driver::Pod { .. } | Driver::Unseen | Driver::Gone => None,
-        }
+        self.seen.driver.pod().filter(|pod| pod.is_controlled_by(self.uid()))
     }
 }
 

@@ -20,9 +20,6 @@ pub mod takeover;
 use api::{ObjectKey, SparkApplicationStatus};
 use auxiliary::{AuxiliaryAction, AuxiliaryObjects};
 use copies::Copies;
-use events::Event;
-use executor_trial::Trial;
-use executors::MOST_EXECUTORS;
 use extension::Extensions;
 use jiff::Timestamp;
 pub use merge_patch::merge_patch;
@@ -56,7 +53,7 @@ pub struct Observed {
     /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
     /// What the API server says about the executors of the recorded run; none if they were not tried just now.
-    pub executor_trial: Option<Trial>,
+    pub executor_trial: Option<executor_trial::Trial>,
     /// When this process last wrote the status of the application.
     pub recorded: Option<Timestamp>,
     /// Whether this process has created the objects that belong to the current run in addition to its pods.
@@ -92,6 +89,14 @@ pub enum Driver {
     },
 }
 
+impl Driver {
+    /// Returns the pod, if it exists.
+    pub fn pod(&self) -> Option<&PodSummary> {
+        let Self::Pod { pod, .. } = self else { return None };
+        Some(pod)
+    }
+}
+
 /// A submission that this process has started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
@@ -124,7 +129,7 @@ pub enum SubmissionProgress {
 pub struct Plan {
     pub actions: Vec<Action>,
     pub status: SparkApplicationStatus,
-    pub events: Vec<Event>,
+    pub events: Vec<events::Event>,
     pub auxiliary: Vec<AuxiliaryAction>,
     /// When to look at the application again if nothing happens before; never in terminal states.
     pub wake: Option<Duration>,
@@ -234,7 +239,7 @@ impl Policy {
             submission: submission::Settings::new(master),
             driver_creation_grace: Duration::from_secs(10),
             submitter: Submitter::Auto,
-            executor_limit: MOST_EXECUTORS,
+            executor_limit: executors::MOST_EXECUTORS,
             default_time_to_live_seconds: None,
             default_service_account: None,
             partial_restart: false,

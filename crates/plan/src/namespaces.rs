@@ -5,11 +5,12 @@
 //! before it calls the webhook. Both use the same choice, so that no application is driven whose pods the webhook does
 //! not customize.
 
-use api::names::label;
+use api::label;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub use kube_core::Selector;
 use kube_core::{Expression, SelectorExt};
 use std::collections::{BTreeMap, BTreeSet};
+use validation::{is_label_key, is_label_value};
 
 pub type Labels = BTreeMap<String, String>;
 
@@ -81,14 +82,9 @@ pub fn selector(text: &str) -> Result<Selector, String> {
 /// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`. Returns
 /// none if it is none of them.
 fn expression(text: &str) -> Option<Expression> {
-    let key = |key: &str| {
-        let key = key.trim();
-        (key.split('/').count() <= 2 && key.split('/').all(is_word)).then(|| key.to_owned())
-    };
-    let value = |value: &str| {
-        let value = value.trim();
-        (value.is_empty() || is_word(value)).then(|| value.to_owned())
-    };
+    let key = |key: &str| Some(key.trim()).filter(|key| is_label_key(key)).map(str::to_owned);
+    let is_value = |value: &&str| value.is_empty() || is_label_value(value);
+    let value = |value: &str| Some(value.trim()).filter(is_value).map(str::to_owned);
     if let Some((words, list)) = text.split_once('(') {
         let values: BTreeSet<_> = list.strip_suffix(')')?.split(',').map(value).collect::<Option<_>>()?;
         return match words.split_whitespace().collect::<Vec<_>>()[..] {
@@ -107,14 +103,6 @@ fn expression(text: &str) -> Option<Expression> {
         Some(name) => Some(Expression::DoesNotExist(key(name)?)),
         None => Some(Expression::Exists(key(text)?)),
     }
-}
-
-/// Whether the text has the form of a label's key or value.
-fn is_word(text: &str) -> bool {
-    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    let is_outer = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    bytes.iter().all(|byte| is_inner(*byte)) && is_outer(bytes.first()) && is_outer(bytes.last())
 }
 
 #[cfg(test)]

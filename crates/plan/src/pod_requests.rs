@@ -4,24 +4,14 @@
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
 
-use api::{
-    Role, SparkApplication, SparkApplicationSpec, excerpt,
-    names::{annotation, conf},
-};
+use api::{Role, SparkApplication, SparkApplicationSpec, annotation, conf, excerpt};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
 use spark_client::{Conf, Line, NotNative, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
-use submission::{
-    field_of,
-    findings::{Invalid, Refusal},
-    place,
-    pod_templates::{as_by_the_webhook, sparks_container},
-    starting_point,
-};
-use validation::validate;
+use submission::{findings::Refusal, place, pod_templates};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -56,33 +46,23 @@ pub struct PlannedPod {
     pub sparks_container: usize,
 }
 
-/// Why the resources that an application asks for cannot be determined.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// The application cannot be run at all.
-    Refused(Refusal),
-    /// The value of a property is not a number, or contains a reference that only Spark replaces when it runs.
-    Unknown { field: String, why: String },
-    /// The pods of this role would be invalid for Kubernetes, or the webhook would deny them.
-    NoPod { role: Role, why: String },
-}
-
 impl PodRequests {
     /// Returns the pods of the next run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
-    /// which all other properties override.
+    /// which all other properties override. `asker` is who needs to know what the application asks for, for the words of an
+    /// error.
     ///
     /// # Errors
     ///
-    /// When the pods cannot be determined: see [`Error`].
-    pub fn of(application: &SparkApplication, defaults: &str) -> Result<Self, Error> {
-        validate(application).map_err(Error::Refused)?;
-        let malformed = |problem| {
-            Error::Refused(Refusal(vec![Invalid { field: "spark-defaults.conf".to_owned(), why: problem }]))
-        };
+    /// When the application cannot be run at all; when the value of a property is not a number, or contains a reference that
+    /// only Spark replaces when it runs; and when pods would be invalid for Kubernetes, or the webhook would deny them.
+    pub fn of(application: &SparkApplication, defaults: &str, asker: &str) -> Result<Self, Refusal> {
+        validation::validate(application)?;
+        let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
-        let (properties, [driver, executor]) = starting_point(application, defaults);
+        let (properties, [driver, executor]) = submission::starting_point(application, defaults);
         let spec = &application.spec;
-        let spark = Spark { spec, conf: Conf(properties.into_map(), Line::nearest(&spec.spark_version).0) };
+        let conf = Conf(properties.into_map(), Line::nearest(&spec.spark_version).0);
+        let spark = Spark { spec, conf, asker };
         let driver = planned(&spark, Role::Driver, driver)?;
         let executor = planned(&spark, Role::Executor, executor)?;
         let number = |number: i32| u32::try_from(number).unwrap_or(0);
@@ -111,11 +91,6 @@ impl PodRequests {
         })
     }
 
-    /// Returns what the driver and the executors that it creates at first ask for together.
-    pub fn initial_sum(&self) -> Amounts {
-        self.sum(self.initial)
-    }
-
     /// Returns what the driver and this number of executors ask for together.
     pub fn sum(&self, executors: u32) -> Amounts {
         let mut sum = self.driver.claim.requests().clone();
@@ -129,8 +104,8 @@ impl PodRequests {
 }
 
 /// Returns a pod of `role` that Spark creates from `template` and that the webhook customizes.
-fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Error> {
-    let failed = |why: String| Error::NoPod { role, why };
+fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod, Refusal> {
+    let failed = |why: String| no_pod(role, why);
     if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
         // The operator sets this annotation, not the user, and its value is incomplete before the application is
         // stored: the uid is missing.
@@ -140,7 +115,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     let containers = &mut template["spec"]["containers"];
     let image = spark.conf.raw(&conf::kubernetes(role, conf::CONTAINER_IMAGE));
     let image = image.or_else(|| spark.conf.raw(conf::IMAGE));
-    let sparks = sparks_container(containers, role);
+    let sparks = pod_templates::sparks_container(containers, role);
     let container = &mut containers[sparks];
     for (field, value) in [("image", image), ("imagePullPolicy", spark.conf.raw(conf::IMAGE_PULL_POLICY))] {
         if let Some(value) = value {
@@ -149,7 +124,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     }
     let resources = set_resources(&spark.conf, &spark.spec.main_application_file, role, container);
     resources.map_err(|problem| spark.unknown(problem))?;
-    let mut customized = as_by_the_webhook(template, role, sparks).map_err(failed)?;
+    let mut customized = pod_templates::as_by_the_webhook(template, role, sparks).map_err(failed)?;
     let mut pod = Pod::deserialize(&customized).map_err(|error| failed(error.to_string()))?;
     let metadata = mem::take(&mut pod.metadata);
     if let Some(container) = pod.spec.as_mut().and_then(|spec| spec.containers.get_mut(sparks)) {
@@ -174,19 +149,13 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
     })
 }
 
-impl Error {
-    /// Returns the mistakes of the application. `asker` is who needs to know what the application asks for.
-    pub fn findings(self, asker: &str) -> Vec<Invalid> {
-        let (field, why) = match self {
-            Self::Refused(Refusal(invalid)) => return invalid,
-            Self::Unknown { field, why } => {
-                let why = excerpt::explanation(why);
-                (field, format!("{why}, and {asker} ask for it before Spark runs: write it out"))
-            }
-            Self::NoPod { role, why } => (format!("spec.{}", role.as_str()), excerpt::explanation(why)),
-        };
-        vec![Invalid { field, why }]
-    }
+/// Returns the refusal of an application whose pods of this role cannot exist.
+pub fn no_pod(role: Role, why: String) -> Refusal {
+    refusal(format!("spec.{role}"), excerpt::explanation(why))
+}
+
+fn refusal(field: String, why: String) -> Refusal {
+    Refusal(vec![submission::findings::Invalid { field, why }])
 }
 
 /// Spark's default for the number of executors.
@@ -197,19 +166,22 @@ const INSTANCES: i32 = 2;
 struct Spark<'a> {
     spec: &'a SparkApplicationSpec,
     conf: Conf,
+    asker: &'a str,
 }
 
 impl Spark<'_> {
-    fn count(&self, key: &str) -> Result<Option<i32>, Error> {
+    fn count(&self, key: &str) -> Result<Option<i32>, Refusal> {
         self.conf.int(key).map_err(|problem| self.unknown(problem))
     }
 
-    /// Returns the error for a property that Spark would refuse, or whose value only Spark knows.
-    fn unknown(&self, problem: NotNative) -> Error {
+    /// Returns the refusal for a property that Spark would refuse, or whose value only Spark knows.
+    fn unknown(&self, problem: NotNative) -> Refusal {
         let (NotNative::Refused { field: key, why } | NotNative::Fallback { field: key, why, .. }) = problem;
-        let field = field_of(self.spec, "spec", &key);
+        let field = submission::field_of(self.spec, "spec", &key);
         let is_of_admin = field == key && self.conf.raw(&key).is_some();
         let place = if is_of_admin { " in the administrator's spark-defaults.conf" } else { "" };
-        Error::Unknown { field: format!("{field}{place}"), why }
+        let (why, asker) = (excerpt::explanation(why), self.asker);
+        let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
+        refusal(format!("{field}{place}"), why)
     }
 }

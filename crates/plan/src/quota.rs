@@ -4,17 +4,12 @@
 //! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application is
 //! refused if its executors would not fit, which otherwise would wait without any message.
 
-use super::{
-    By, Policy,
-    pod_requests::{Error, PodRequests},
-    submission_plan::choose,
-};
+use super::{By, Policy, pod_requests::PodRequests, submission_plan::choose};
 use api::{ExecutorState, SparkApplication, State, quantity};
-use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim, is_counted};
-use submission::{SubmissionEnvironment, findings::Invalid, run::Run};
-use validation::is_same_run;
+use submission::{SubmissionEnvironment, run::Run};
+use validation::{Invalid, Refusal, is_same_run};
 
 /// The pods of an application: driver, executors and, if there is one, the submission pod, which runs before the
 /// executors. The driver of a SparkConnect is its server.
@@ -28,6 +23,9 @@ pub struct Claim {
     /// Whether dynamic allocation changes the number of executors with the work.
     is_dynamic: bool,
 }
+
+/// Who asks for the sums, in messages.
+pub const ASKER: &str = "the ResourceQuotas of the namespace";
 
 /// The limit of a quota for one resource.
 struct Limit<'a> {
@@ -64,18 +62,18 @@ pub fn exceeded(
         let mut application = new.clone();
         // An application that is not stored yet has no uid, but the owner references of its pods need one.
         application.metadata.uid.get_or_insert_with(|| "not stored yet".to_owned());
-        let (run, now) = (Run::next(&application), Timestamp::UNIX_EPOCH);
+        let (run, now) = (Run::next(&application), jiff::Timestamp::UNIX_EPOCH);
         let chosen = choose(&application, &run, submission_environment, policy, now).ok()?;
         let By::Pod { objects, .. } = chosen.request.by else { return None };
         serde_json::from_value(objects.pod).ok().map(PodClaim::of)
     };
     let claim = || {
-        let requests = PodRequests::of(new, defaults)?;
+        let requests = PodRequests::of(new, defaults, ASKER)?;
         let submission = submission_pod();
-        Ok::<_, Error>(Claim { submission, ..Claim::without_submission(requests) })
+        Ok::<_, Refusal>(Claim { submission, ..Claim::without_submission(requests) })
     };
     let own = || {
-        let own = Claim::without_submission(PodRequests::of(old?, defaults).ok()?);
+        let own = Claim::without_submission(PodRequests::of(old?, defaults, ASKER).ok()?);
         Some(own.at_present(has_driver(old?), live_executors(old?)))
     };
     exceeded_by(quotas, claim, own, says_numbers)
@@ -85,7 +83,7 @@ pub fn exceeded(
 /// limit. What `own`, the present pods, use is free for it.
 pub fn exceeded_by(
     quotas: &[ResourceQuota],
-    claim: impl FnOnce() -> Result<Claim, Error>,
+    claim: impl FnOnce() -> Result<Claim, Refusal>,
     own: impl FnOnce() -> Option<Claim>,
     says_numbers: bool,
 ) -> Vec<Invalid> {
@@ -97,7 +95,7 @@ pub fn exceeded_by(
     limits.sort_by_key(|limit| (limit.quota.metadata.name.as_ref(), limit.key));
     let claim = match claim() {
         Ok(claim) => claim,
-        Err(error) => return error.findings("the ResourceQuotas of the namespace"),
+        Err(Refusal(invalid)) => return invalid,
     };
     let own = own();
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref(), says_numbers)).collect()
@@ -129,7 +127,7 @@ pub fn unknown(namespace: &str, problem: &str) -> String {
 /// Returns what the pods that the application has at present ask for, according to its spec and status; none if it has no
 /// driver, or if that cannot be determined. The admin's `spark-defaults.conf` is not known.
 pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
-    let requests = has_driver(application).then(|| PodRequests::of(application, "").ok())??;
+    let requests = has_driver(application).then(|| PodRequests::of(application, "", ASKER).ok())??;
     Some(requests.sum(live_executors(application)))
 }
 

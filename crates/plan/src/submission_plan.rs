@@ -1,22 +1,12 @@
 //! Plans the submission of a run: who submits it, the operator itself or Spark's own `spark-submit` in a submission pod, with
 //! which objects, and which objects it may leave behind, which are deleted after its end.
 
-use crate::{
-    By, Policy, SubmitRequest, events,
-    extension::{ComingRun, Prepared, View},
-};
-use api::{
-    ObjectKey, ObjectKind, SparkApplication,
-    names::{annotation, conf, label},
-};
+use crate::{By, Policy, SubmitRequest, events, extension};
+use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
 use jiff::Timestamp;
 use kube_core::ResourceExt;
-use pods::PodSummary;
 use spark_client::{Line, NotNative, possible_children};
-use submission::{
-    self, SubmissionEnvironment, executor_template, exposure::has_id_in_ui_path, field_of, has_templates,
-    monitoring, native, pod_templates, run::Run, submission_pod,
-};
+use submission::{self, SubmissionEnvironment, field_of, monitoring, native, run::Run, submission_pod};
 use validation::validate;
 
 api::words! {
@@ -76,8 +66,8 @@ pub fn choose(
 ) -> Result<Chosen, String> {
     let submitter = submitter(application, policy)?;
     let SubmissionEnvironment { served, defaults, .. } = around;
-    let coming = ComingRun { submission_id: run.id.as_str(), served, defaults };
-    let Prepared { application: prepared, objects: before, copies } =
+    let coming = extension::ComingRun { submission_id: run.id.as_str(), served, defaults };
+    let extension::Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
     // The change of an extension was made for these executors, not for others.
     let is_renewable = has_partial_restart(application, defaults, policy)
@@ -96,7 +86,7 @@ pub fn choose(
         None => (by_pod(None)?, None),
         Some(Ok((mut objects, note))) => {
             if is_renewable {
-                executor_template::make_renewable(&mut objects, application, run);
+                submission::executor_template::make_renewable(&mut objects, application, run);
             }
             (By::Native(objects), note)
         }
@@ -136,7 +126,8 @@ fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &
 /// Returns a note that the links of the web UI do not work, if the path of the web UI contains Spark's application id
 /// and `spark-submit` chooses this id: the path is then not known when the properties are written.
 fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Option<String> {
-    let is_late = matches!(by, By::Pod { .. }) && has_id_in_ui_path(application, &policy.submission.exposure);
+    let is_late = matches!(by, By::Pod { .. })
+        && submission::exposure::has_id_in_ui_path(application, &policy.submission.exposure);
     is_late.then(|| {
         format!(
             "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
@@ -152,13 +143,13 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     if policy.submission.has_webhook {
         return None;
     }
-    if !has_templates(&application.spec.spark_version) {
+    if !submission::has_templates(&application.spec.spark_version) {
         return Some(format!(
             "executors are not customized: Spark {} has no pod templates, and the operator runs without its webhook",
             application.spec.spark_version
         ));
     }
-    let lost = pod_templates::overwritten(application);
+    let lost = submission::pod_templates::overwritten(application);
     (!lost.is_empty()).then(|| {
         format!(
             "without the webhook executors are made from a pod template alone, in which Spark overwrites {}",
@@ -167,7 +158,7 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     })
 }
 
-impl View<'_> {
+impl extension::View<'_> {
     /// Returns the objects that the operator may have created for `run` in addition to pods: those that
     /// [`objects`](submission::objects) returns in addition to the driver's pod, or the ConfigMap of the submission
     /// pod; the ConfigMap of monitoring; and what extensions have added.
@@ -181,7 +172,7 @@ impl View<'_> {
     /// Without `driver`, the names are computed from the present submission environment: they are exact if it equals that
     /// of the submission, otherwise a best guess. Claims whose name the user has chosen are not returned: they may belong to
     /// another user.
-    pub fn children(&self, run: &Run, driver: Option<&PodSummary>) -> Vec<ObjectKey> {
+    pub fn children(&self, run: &Run, driver: Option<&pods::PodSummary>) -> Vec<ObjectKey> {
         let ids = run.ids();
         let possible = possible_children(self.name(), &ids);
         let config_map = driver.and_then(|driver| driver.driver_config_map.as_ref());

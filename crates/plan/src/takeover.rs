@@ -4,7 +4,7 @@
 //! reads it from the pod's annotations. A driver copies to its executors the annotations that were set when the driver
 //! was submitted, and a driver that Kubeflow's operator has submitted has no such annotations.
 
-use api::{Role, SparkApplication, SparkApplicationStatus, names::annotation};
+use api::{Role, SparkApplication, SparkApplicationStatus, annotation};
 
 /// Returns which customizations will be missing from the executors that the driver of another operator creates from now
 /// on, by the names of the contract's annotations: `env`, `volumes`. Empty if no such driver is alive.

@@ -41,7 +41,7 @@ impl Pass<'_> {
     /// Returns the name of the application for `occasion`.
     pub(super) fn name(&self, occasion: &Occasion) -> String {
         let behind = match occasion {
-            Occasion::Slot(slot) => self.policy.precision.suffix(*slot, &self.rhythm),
+            Occasion::Slot(slot) => self.policy.precision.suffix(*slot, Some(&self.rhythm)),
             // The suffix is not longer than the shortest time. The `t` avoids a clash with a time, which never begins
             // with a letter.
             Occasion::Trigger(value) => {

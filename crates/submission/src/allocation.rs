@@ -1,7 +1,7 @@
 //! Sets the properties of dynamic allocation, which allows Spark to change the number of executors during a run.
 
 use super::{Context, Properties};
-use api::{DynamicAllocation, names::conf};
+use api::{DynamicAllocation, conf};
 
 pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties) {
     for (key, value) in allocation_properties(context.spec.dynamic_allocation.as_ref()) {

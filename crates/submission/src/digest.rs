@@ -1,6 +1,5 @@
 //! Computes hashes of bytes as hexadecimal digits.
 
-use md5::Md5;
 use sha2::{Digest, Sha256};
 
 /// Returns the SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
@@ -18,7 +17,7 @@ pub fn fingerprint(parts: &[&str]) -> String {
 /// Returns the MD5 of `bytes` as hexadecimal digits. Used only for names that have to equal those of Kubeflow's
 /// operator.
 pub(crate) fn md5_hex(bytes: &[u8]) -> String {
-    hex(&Md5::digest(bytes))
+    hex(&md5::Md5::digest(bytes))
 }
 
 /// Returns `bytes` as lower-case hexadecimal digits.

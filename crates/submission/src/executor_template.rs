@@ -1,15 +1,8 @@
 //! The template of a run's executors, where it is written anew after an edit. Spark's driver reads the file for each executor
 //! that it creates (`KubernetesExecutorBuilder.buildFromFeatures`), and the kubelet replaces the file when the ConfigMap changes.
 
-use crate::{
-    Settings,
-    digest::fingerprint,
-    findings::{Refusal, Validated},
-    pod_templates,
-    run::Run,
-    template,
-};
-use api::{Role, SparkApplication, names::annotation};
+use crate::{Settings, digest::fingerprint, findings::Validated, pod_templates, run::Run, template};
+use api::{Role, SparkApplication, annotation};
 use serde_json::{Value, json};
 use spark_client::{Objects, TEMPLATE_KEY, template_config_map};
 
@@ -26,7 +19,11 @@ impl ExecutorTemplate {
     /// # Errors
     ///
     /// When an annotation of the template cannot be carried out.
-    pub fn of(application: Validated, run: &Run, settings: &Settings) -> Result<Self, Refusal> {
+    pub fn of(
+        application: Validated,
+        run: &Run,
+        settings: &Settings,
+    ) -> Result<Self, crate::findings::Refusal> {
         let template = template(&application, Role::Executor, settings)?;
         Ok(Self { config_map: config_map(&application, run), text: pod_templates::text(&template) })
     }

@@ -1,7 +1,5 @@
 //! Finds the reason of a failed submission in the stderr of `spark-submit`.
 
-use api::excerpt::LONGEST_EXPLANATION;
-
 /// Returns the exception that ended `spark-submit` and its innermost cause. Without an exception, returns the first
 /// line that begins with `Error: `, else the last line; none if stderr is empty.
 pub fn cause(stderr: &str) -> Option<String> {
@@ -18,7 +16,7 @@ pub fn cause(stderr: &str) -> Option<String> {
         (Some(thrown), _) => thrown.to_owned(),
         (None, _) => usage().or_else(|| lines().next_back())?.to_owned(),
     };
-    let end = said.floor_char_boundary(LONGEST_EXPLANATION);
+    let end = said.floor_char_boundary(api::excerpt::LONGEST_EXPLANATION);
     Some(said[..end].to_owned())
 }
 

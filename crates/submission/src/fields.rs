@@ -2,10 +2,7 @@
 //! property was made.
 
 use super::allocation;
-use api::{
-    Dependencies, Role, SparkApplicationSpec, SparkPodSpec,
-    names::{conf, submit_conf},
-};
+use api::{Dependencies, Role, SparkApplicationSpec, SparkPodSpec, conf, submit_conf};
 use std::borrow::Cow;
 
 api::words! {

@@ -1,10 +1,7 @@
 //! Defines what a validation finds: mistakes, for which an object is refused, and warnings; and an application in which
 //! no mistake was found. The checks are in `validation`.
 
-use api::{
-    SparkApplication,
-    excerpt::{self, LONGEST_EXPLANATION},
-};
+use api::{SparkApplication, excerpt};
 use std::{fmt::Display, ops::Deref};
 
 /// A mistake in one field: what is wrong, and what to write instead.
@@ -27,7 +24,7 @@ impl Refusal {
         let mut all = self.0.iter().map(Invalid::to_string);
         let mut brief = all.next().unwrap_or_default();
         while let Some(next) = all.next() {
-            if brief.len() + next.len() > LONGEST_EXPLANATION {
+            if brief.len() + next.len() > excerpt::LONGEST_EXPLANATION {
                 // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
                 // the number is too low.
                 let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };

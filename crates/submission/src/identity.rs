@@ -2,11 +2,7 @@
 //! properties of the user's own configuration.
 
 use super::{Context, DIRECTORY, Properties, file};
-use api::{
-    Role, SparkApplication,
-    names::{conf, label},
-    stated,
-};
+use api::{Role, SparkApplication, conf, label, stated};
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
 /// `<application>-driver`.

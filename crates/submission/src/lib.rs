@@ -199,6 +199,13 @@ pub fn spark_submit(
     Ok(SparkSubmit { arguments, files, properties })
 }
 
+/// Copies those of `fields` that `from` has.
+pub fn copy_fields(to: &mut Value, from: &Value, fields: &[&str]) {
+    for field in fields.iter().filter(|field| !from[**field].is_null()) {
+        to[*field] = from[*field].clone();
+    }
+}
+
 /// Returns the template from which Spark creates pods of `role`.
 fn template(application: &SparkApplication, role: Role, settings: &Settings) -> Result<Value, Refusal> {
     if settings.has_webhook {

@@ -3,20 +3,9 @@
 //! driver's pod is already customized.
 
 use super::{Context, Settings, SubmissionEnvironment, fields, pod_templates, properties, template};
-use crate::{
-    exposure::ui_path,
-    findings::{Refusal, Validated},
-    monitoring,
-    owned::owned,
-    run::Run,
-};
-use api::{
-    Role, SparkApplication,
-    names::{conf, label, submit_conf},
-    stated, with_defaults,
-};
+use crate::{exposure::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
+use api::{Role, SparkApplication, conf, label, stated, submit_conf, with_defaults};
 use jiff::Timestamp;
-use serde_json::Value;
 use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};
 
 /// The flags whose lists Spark resolves before they become properties.
@@ -80,7 +69,7 @@ pub fn model(
     application: Validated,
     run: &Run,
     submission: &Submission,
-) -> Result<(Objects, Value), NotNative> {
+) -> Result<(Objects, serde_json::Value), NotNative> {
     Ok((uncustomized(application, run, submission)?, spark_client::executor(submission)?))
 }
 
@@ -117,7 +106,8 @@ pub fn native(
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();
-    let refused = |refusal: Refusal| NotNative::refused("the executors' template", refusal.brief());
+    let refused =
+        |refusal: crate::findings::Refusal| NotNative::refused("the executors' template", refusal.brief());
     let executors = || template(application, Role::Executor, settings).map_err(refused);
     let executor_template = templates.then(executors).transpose()?;
     Ok(Submission {

@@ -1,6 +1,6 @@
 //! Marks the objects that the operator creates for an application.
 
-use api::{SparkApplication, names::label, owner_reference};
+use api::{SparkApplication, label, owner_reference};
 use serde_json::{Value, json};
 
 /// Returns `object` with `application` as its owner, and with the labels by which the operator finds what it has created

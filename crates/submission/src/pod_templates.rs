@@ -2,12 +2,7 @@
 //! for the webhook and, on the driver, the owner reference. If there is no webhook, the template itself contains the
 //! changes for which the annotations ask.
 
-use api::{
-    Role, SparkApplication,
-    monitoring::Monitoring,
-    names::{annotation, conf, label},
-    owner_reference, spark_container,
-};
+use api::{Role, SparkApplication, annotation, conf, label, monitoring::Monitoring, spark_container};
 use pod_customization::Denial;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt::Write, mem};
@@ -61,7 +56,7 @@ pub fn template(application: &SparkApplication, role: Role) -> Value {
     if role == Role::Driver {
         // An annotation contains the owner too, but other controllers, such as Kueue, need the owner reference as soon
         // as the pod is created.
-        let owner = serde_json::to_value(owner_reference(application)).expect("an owner reference is JSON");
+        let owner = json!(api::owner_reference(application));
         let owners = &mut template["metadata"]["ownerReferences"];
         match owners.as_array_mut() {
             Some(owners) if owners.contains(&owner) => {}

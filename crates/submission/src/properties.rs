@@ -1,6 +1,5 @@
 //! Contains the map of Spark's properties, and writes it as a file that Spark reads.
 
-use api::names::conf;
 use spark_client::{SYNTAX, escaped, trimmed};
 use std::collections::BTreeMap;
 
@@ -65,7 +64,7 @@ impl Properties {
     pub fn for_arguments(&self) -> Vec<String> {
         let mut room = ROOM_IN_ARGUMENTS;
         let cut = self.0.iter().filter(|(_, value)| trimmed(value) != *value);
-        cut.filter(|(key, _)| key.starts_with(conf::PREFIX) && !key.contains('='))
+        cut.filter(|(key, _)| key.starts_with(api::conf::PREFIX) && !key.contains('='))
             .map(|(key, value)| format!("{key}={value}"))
             .filter(|argument| argument.is_ascii() && !argument.contains(['\r', '\0']))
             .filter(|argument| {

@@ -1,7 +1,7 @@
 //! Sets the images, the CPU, the memory and the JVM options of driver and executors.
 
 use super::{Context, Properties, RoleField};
-use api::{names::conf, stated};
+use api::{conf, stated};
 
 /// Sets what applies to both roles. The values of `sparkConf` are set later and override it.
 pub(super) fn common(context: &Context, properties: &mut Properties) {

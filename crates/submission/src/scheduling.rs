@@ -2,10 +2,7 @@
 //! place. The selector of a single role is applied by the webhook.
 
 use super::{Context, Properties, properties::behind};
-use api::{
-    Role,
-    names::{conf, submit_conf},
-};
+use api::{Role, conf, submit_conf};
 use serde_json::{Value, json};
 use spark_client::list_elements;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,11 +2,7 @@
 //! field `env` is applied by the webhook instead.
 
 use super::{Context, Properties};
-use api::{
-    SecretType,
-    names::{conf, env},
-};
-use pod_customization::volume_name;
+use api::{SecretType, conf, env};
 
 pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
     for (role, pod) in context.pods() {
@@ -17,7 +13,7 @@ pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
         }
         for secret in &pod.secrets {
             // The webhook mounts those that Spark cannot mount.
-            if volume_name::of_unmountable_secret(&secret.name).is_none() {
+            if pod_customization::volume_name::of_unmountable_secret(&secret.name).is_none() {
                 let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
                 properties.set(key, &secret.path);
             }

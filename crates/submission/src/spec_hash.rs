@@ -1,11 +1,6 @@
 //! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
 
-use crate::digest::sha256_hex;
-use api::{
-    SparkApplication, SparkApplicationSpec,
-    names::{annotation, volume::is_scratch},
-    with_defaults,
-};
+use api::{SparkApplication, SparkApplicationSpec, annotation, volume::is_scratch, with_defaults};
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
@@ -134,7 +129,7 @@ fn hashed(version: &str, mut document: Value) -> String {
     }
     // Some crate of a build may ask serde_json to keep the order of insertion.
     document.sort_all_objects();
-    format!("{version}:{}", sha256_hex(document.to_string().as_bytes()))
+    format!("{version}:{}", crate::digest::sha256_hex(document.to_string().as_bytes()))
 }
 
 #[cfg(test)]

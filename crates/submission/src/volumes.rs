@@ -2,11 +2,7 @@
 //! other volumes are mounted by the webhook (`crates/pod-customization/src/volumes.rs`).
 
 use super::{Context, Properties};
-use api::{
-    SparkApplicationSpec,
-    names::{conf, volume::is_scratch},
-    quantity,
-};
+use api::{SparkApplicationSpec, conf, quantity, volume::is_scratch};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -1,11 +1,7 @@
 //! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
 
 use super::{Subject, volumes};
-use api::{
-    Role, SparkPodSpec,
-    monitoring::Monitoring,
-    names::{annotation, conf, label},
-};
+use api::{Role, SparkPodSpec, annotation, conf, label, monitoring::Monitoring};
 use pod_customization::{self, Denial, LARGEST, STEPS};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

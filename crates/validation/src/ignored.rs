@@ -1,7 +1,7 @@
 //! Warns of fields that are deprecated, or that have no effect as they are written.
 
 use super::Subject;
-use api::{ApplicationType, RestartPolicyType, Role, SparkPodSpec, names::batch_scheduler, stated};
+use api::{ApplicationType, RestartPolicyType, Role, SparkPodSpec, batch_scheduler, stated};
 use spark_client::Line;
 
 /// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.

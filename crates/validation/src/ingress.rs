@@ -2,7 +2,7 @@
 //! and one address.
 
 use super::{Subject, names, property};
-use api::{PortExposure, names::conf, stated};
+use api::{PortExposure, conf, stated};
 use std::collections::BTreeSet;
 use submission::exposure::{UrlFormat, Variables, is_ui_off, ui_port};
 

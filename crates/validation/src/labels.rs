@@ -2,7 +2,7 @@
 //! are given in one place.
 
 use super::Subject;
-use api::{Role, SparkPodSpec, names::label};
+use api::{Role, SparkPodSpec, label};
 
 /// Refuses user labels that set another application's name or another value of `launched-by-spark-operator`, and warns
 /// of a submission id. In Kubeflow's operator such labels hide the pods from the operator. This operator would keep its

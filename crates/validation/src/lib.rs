@@ -24,12 +24,9 @@ mod spark_conf;
 mod start;
 mod volumes;
 
-use api::{
-    Bounds, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkApplicationSpec,
-    SparkPodSpec, with_defaults,
-};
+use api::{LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkPodSpec, with_defaults};
 pub use edits::{Edit, Effect, differences, edits_of, effect_on_run};
-pub use names::{check_name, is_label, is_label_value, is_object_name};
+pub use names::{check_name, is_label, is_label_key, is_label_value, is_object_name};
 pub use planned::Files;
 pub use schedule::{Precision, shortest_named_run};
 use std::{borrow::Cow, cell::RefCell, fmt::Display, time::Duration};
@@ -91,7 +88,7 @@ type Given<'a> = (String, Cow<'a, str>);
 struct Subject<'a> {
     application: &'a SparkApplication,
     /// The application's spec with defaults filled in.
-    spec: SparkApplicationSpec,
+    spec: api::SparkApplicationSpec,
     /// The path of the spec in the user's object: `spec`, or `spec.template` in a schedule.
     root: &'static str,
     findings: RefCell<Findings>,
@@ -173,7 +170,7 @@ const LARGEST: usize = 768 << 10;
 /// Whether the spec whose JSON this is, under the path `root`, is within the limits. Otherwise no other check is needed: the
 /// user has to rewrite the spec.
 pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
-    let excess = Bounds::SPEC.excess(json, root);
+    let excess = api::Bounds::SPEC.excess(json, root);
     if let Some(excess) = &excess {
         findings.refuse(&excess.path, &excess.why);
     }

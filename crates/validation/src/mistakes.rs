@@ -1,13 +1,8 @@
 //! Warns of what is valid and hardly ever meant.
 
 use super::{Subject, property};
-use api::{
-    Role, SparkPodSpec,
-    names::{conf, submit_conf},
-    stated,
-};
+use api::{Role, SparkPodSpec, conf, stated, submit_conf};
 use std::collections::BTreeMap;
-use submission::pod_templates::sparks_container;
 
 /// Returns what is wrong with a property, the first mistake of those that it has.
 fn mistake(key: &str, value: &str) -> Option<&'static str> {
@@ -148,7 +143,7 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
 pub(super) fn containers(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(template) = &pod.template else { return };
     let mut containers = template.json()["spec"]["containers"].clone();
-    let sparks = sparks_container(&mut containers, role);
+    let sparks = submission::pod_templates::sparks_container(&mut containers, role);
     let all = containers.as_array().map_or(&[][..], Vec::as_slice);
     let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
     for (name, what) in [

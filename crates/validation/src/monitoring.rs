@@ -2,12 +2,7 @@
 //! can be parsed.
 
 use super::{Subject, property};
-use api::{
-    MonitoringSpec, PrometheusSpec, Role, is_segment,
-    monitoring::{self, is_exposed},
-    names::{conf, submit_conf},
-    stated,
-};
+use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
 use spark_client::{keys_alone, read_properties};
@@ -32,7 +27,7 @@ const OF_DRIVER: [(&str, &str, i32); 3] = [
 pub(super) fn exposure(subject: &Subject) {
     let Some(asked) = &subject.spec.monitoring else { return };
     metrics_properties(subject, asked);
-    let exposed: Vec<_> = Role::ALL.into_iter().filter(|role| is_exposed(asked, *role)).collect();
+    let exposed: Vec<_> = Role::ALL.into_iter().filter(|role| monitoring::is_exposed(asked, *role)).collect();
     let Some(prometheus) = &asked.prometheus else {
         let sinks = stated(&asked.metrics_properties).or(stated(&asked.metrics_properties_file));
         if sinks.is_none() && !exposed.is_empty() {
@@ -58,7 +53,7 @@ pub(super) fn exposure(subject: &Subject) {
     }
 }
 
-fn metrics_properties(subject: &Subject, asked: &MonitoringSpec) {
+fn metrics_properties(subject: &Subject, asked: &api::MonitoringSpec) {
     let (of_text, of_file) = ("monitoring.metricsProperties", "monitoring.metricsPropertiesFile");
     let (text, file) = (stated(&asked.metrics_properties), stated(&asked.metrics_properties_file));
     let counts = |field: &str| format!("is ignored: {} counts", subject.field(field));
@@ -144,7 +139,7 @@ fn port(subject: &Subject, prometheus: &PrometheusSpec) {
     }
     let name = monitoring::port_name(prometheus);
     let has_letter = name.contains(|c: char| c.is_ascii_lowercase());
-    if name.len() > LONGEST_PORT_NAME || !is_segment(name) || name.contains("--") || !has_letter {
+    if name.len() > LONGEST_PORT_NAME || !api::is_segment(name) || name.contains("--") || !has_letter {
         let why = format_args!(
             "`{name}` cannot be the name of a port: write lower-case letters, digits and single `-` between them, at \
              most {LONGEST_PORT_NAME}"

@@ -1,10 +1,8 @@
 //! Checks that the names of objects, ports and driver pods are valid.
 
 use super::{Findings, Subject};
-pub(crate) use api::LONGEST_LABEL;
 pub use api::is_object_name;
-use api::{LONGEST_NAME, is_segment, names::conf};
-use submission::driver_pod_name;
+use api::{LONGEST_LABEL, LONGEST_NAME, conf, is_segment};
 
 /// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
 /// after it, and has at most `possible` characters.
@@ -30,7 +28,7 @@ pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize,
 /// Checks a name that the user gave to the driver's pod. A default name is derived from the application's name, which
 /// has been checked already.
 pub(super) fn driver_pod(subject: &Subject) {
-    let name = driver_pod_name(subject.application);
+    let name = submission::driver_pod_name(subject.application);
     let is_given = subject.spec.driver.pod_name.as_ref() == Some(&name);
     let given = is_given.then(|| "driver.podName".to_owned());
     let configured = subject.configured(conf::DRIVER_POD_NAME).filter(|(_, text)| *text == name);
@@ -58,6 +56,12 @@ pub fn is_label_value(text: &str) -> bool {
         && text.starts_with(is_alphanumeric)
         && text.ends_with(is_alphanumeric)
         && text.chars().all(|c| is_alphanumeric(c) || "-_.".contains(c))
+}
+
+/// Whether Kubernetes accepts `text` as the key of a label or an annotation.
+pub fn is_label_key(text: &str) -> bool {
+    let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
+    prefix.is_none_or(is_object_name) && is_label_value(name)
 }
 
 /// Returns a valid label that is similar to `name`; none if there is none.

@@ -6,10 +6,7 @@ use super::{
     kubernetes::{self, Place},
     start,
 };
-use api::{
-    Role, SparkApplication, SparkApplicationSpec,
-    names::{conf, submit_conf, volume},
-};
+use api::{Role, SparkApplication, SparkApplicationSpec, conf, submit_conf, volume};
 use serde_json::Value;
 use spark_client::{NotNative, Objects};
 use std::collections::BTreeMap;

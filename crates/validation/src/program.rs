@@ -7,7 +7,7 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::Subject;
-use api::{DeployMode, Role, SparkPodSpec, memory, names::conf, stated};
+use api::{DeployMode, Role, SparkPodSpec, conf, memory, stated};
 use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.

@@ -1,11 +1,7 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Given, Subject};
-use api::{
-    Role, SparkPodSpec, defaults, memory,
-    names::{conf, label},
-    quantity,
-};
+use api::{Role, SparkPodSpec, conf, defaults, label, memory, quantity};
 use spark_client::Line;
 use submission::RoleField;
 

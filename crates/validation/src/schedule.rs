@@ -25,35 +25,25 @@ api::words! {
 }
 
 impl Precision {
-    /// Returns the suffix for a slot's application, which is appended to the schedule's name.
-    pub fn suffix(self, slot: Timestamp, rhythm: &Rhythm) -> String {
-        self.for_rhythm(rhythm).of(slot)
-    }
-
-    fn of(self, slot: Timestamp) -> String {
+    /// Returns the suffix for a slot's application, which is appended to the schedule's name. In place of minutes, it has
+    /// seconds if two slots of the schedule could be in the same minute.
+    pub fn suffix(self, slot: Timestamp, rhythm: Option<&Rhythm>) -> String {
+        let is_often = matches!(rhythm, Some(Rhythm::Every(period)) if *period < Duration::from_secs(60));
         let time = match self {
             Self::Nanos => slot.as_nanosecond(),
             Self::Micros => slot.as_microsecond().into(),
             Self::Millis => slot.as_millisecond().into(),
-            Self::Seconds => slot.as_second().into(),
-            Self::Minutes => (slot.as_second() / 60).into(),
+            Self::Minutes if !is_often => (slot.as_second() / 60).into(),
+            Self::Seconds | Self::Minutes => slot.as_second().into(),
         };
         format!("-{time}")
-    }
-
-    /// Returns this precision, or seconds if two slots of the schedule could be in the same minute.
-    fn for_rhythm(self, rhythm: &Rhythm) -> Self {
-        match (self, rhythm) {
-            (Self::Minutes, Rhythm::Every(period)) if *period < Duration::from_secs(60) => Self::Seconds,
-            (precision, _) => precision,
-        }
     }
 
     /// Returns the length of the suffix that is appended to a schedule's name; correct until the year 2160 for minutes,
     /// and until 2286 for the other units.
     pub fn suffix_length(self, rhythm: Option<&Rhythm>) -> usize {
         const THIS_YEAR: Timestamp = Timestamp::constant(1_767_225_600, 0);
-        rhythm.map_or(self, |rhythm| self.for_rhythm(rhythm)).of(THIS_YEAR).len()
+        self.suffix(THIS_YEAR, rhythm).len()
     }
 }
 
@@ -135,7 +125,7 @@ mod tests {
             (Precision::Seconds, "1767225600"),
             (Precision::Minutes, "29453760"),
         ] {
-            let suffix = precision.suffix(slot, &Rhythm::Every(Duration::from_secs(60)));
+            let suffix = precision.suffix(slot, Some(&Rhythm::Every(Duration::from_secs(60))));
             assert_eq!(suffix, format!("-{time}"));
             assert_eq!(suffix.len(), precision.suffix_length(None));
         }

@@ -1,11 +1,7 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Subject, customization, nearest, property};
-use api::{
-    Role, SparkPodSpec,
-    names::{batch_scheduler, conf, label, submit_conf},
-};
-use spark_client::Line;
+use api::{Role, SparkPodSpec, batch_scheduler, conf, label, submit_conf};
 use submission::{RoleField, driver_pod_name};
 
 /// Refuses the keys that Kubeflow's operator refuses too, in the same words.
@@ -91,7 +87,7 @@ pub(super) fn without_effect(subject: &Subject) {
 
 /// Warns of settings of Spark on Kubernetes that this version of Spark does not have, and so ignores.
 pub(super) fn unknown(subject: &Subject) {
-    let (line, note) = Line::nearest(&subject.spec.spark_version);
+    let (line, note) = spark_client::Line::nearest(&subject.spec.spark_version);
     // Settings of a version that is not known are not known either.
     if note.is_some() {
         return;

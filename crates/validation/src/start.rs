@@ -5,16 +5,9 @@
 //! said of it. What submission itself refuses is refused by the plan.
 
 use super::Subject;
-use api::{
-    Role,
-    names::{conf, volume::ON_DEMAND},
-};
+use api::{Role, conf, volume::ON_DEMAND};
 use spark_client::{Line, list_elements};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Display,
-};
-use submission::field_of;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Warns of what `properties`, from which the driver was planned, say wrong.
 pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>) {
@@ -118,13 +111,13 @@ impl<'a> Start<'a> {
         self.get(key)?.parse().ok()
     }
 
-    fn warn(&self, key: &str, why: impl Display) {
-        let field = field_of(&self.subject.spec, self.subject.root, key);
+    fn warn(&self, key: &str, why: impl std::fmt::Display) {
+        let field = submission::field_of(&self.subject.spec, self.subject.root, key);
         self.subject.findings.borrow_mut().warn(field, why);
     }
 
     /// Warns that the value of `key` keeps Spark from starting.
-    fn warn_of_no_start(&self, key: &str, why: impl Display) {
+    fn warn_of_no_start(&self, key: &str, why: impl std::fmt::Display) {
         self.warn(key, format_args!("Spark does not start: {why}"));
     }
 

@@ -2,19 +2,10 @@
 //! mounts without a volume.
 
 use super::Subject;
-use api::{
-    Role, SparkPodSpec,
-    names::{
-        conf,
-        volume::{self, ON_DEMAND, is_scratch},
-    },
-};
+use api::{Role, SparkPodSpec, conf, volume};
 use pod_customization::volume_name;
 use serde_json::Value;
-use std::{
-    cell::LazyCell,
-    collections::{BTreeMap, BTreeSet},
-};
+use std::collections::{BTreeMap, BTreeSet};
 use submission::volumes as scratch;
 
 /// Checks that each mount has its own path, and those of scratch space a volume: Spark mounts these itself, as its configuration
@@ -22,14 +13,14 @@ use submission::volumes as scratch;
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = scratch::by_name(&subject.spec);
     // This is computed only when needed: most applications mount only volumes of their spec.
-    let others = LazyCell::new(|| of_others(subject, role));
+    let others = std::cell::LazyCell::new(|| of_others(subject, role));
     let mut taken = BTreeSet::new();
     for (i, mount) in pod.volume_mounts.iter().map(|mount| mount.json()).enumerate() {
         let name = mount["name"].as_str().unwrap_or_default();
         let field = |name: &str| format!("{role}.volumeMounts[{i}].{name}");
         let volumes = subject.field("volumes");
         match of_spec.get(name) {
-            None if is_scratch(mount) => {
+            None if volume::is_scratch(mount) => {
                 let why = format_args!("mounts volume `{name}`, which is not in {volumes}");
                 subject.refuse(format_args!("{role}.volumeMounts"), why);
             }
@@ -37,17 +28,18 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
                 subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
                 continue;
             }
-            Some(volume) if is_scratch(mount) && scratch::type_of(volume).is_none() => {
+            Some(volume) if volume::is_scratch(mount) && scratch::type_of(volume).is_none() => {
                 let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
                      persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
                      sparkConf), or write both into the template";
                 subject.refuse("volumes", format_args!("`{name}` {why}"));
             }
             Some(volume)
-                if !is_scratch(mount) && volume["persistentVolumeClaim"]["claimName"] == ON_DEMAND =>
+                if !volume::is_scratch(mount)
+                    && volume["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND =>
             {
                 let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
-                subject.warn("volumes", format_args!("{ON_DEMAND} {what}"));
+                subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));
             }
             _ => {}
         }

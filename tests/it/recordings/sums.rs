@@ -20,7 +20,7 @@ fn the_sums_are_those_of_the_drivers_that_spark_submit_has_made() {
             sent.iter().find(|exchange| exchange.body["kind"] == "Pod").map(|exchange| exchange.body.clone());
         let Some(pod) = pod.and_then(|pod| serde_json::from_value(pod).ok()) else { continue };
         let name = format!("{} {}", case.spark_version, case.name);
-        match PodRequests::of(&application(&submission), "") {
+        match PodRequests::of(&application(&submission), "", "sums") {
             Ok(requests) => {
                 let (ours, theirs) = (requests.driver.claim, PodClaim::of(pod));
                 if ours.requests() != theirs.requests() {

@@ -1,7 +1,6 @@
 //! Values of the label [`spark-role`](super::label::SPARK_ROLE), and those of Spark's own pods as a type.
 
 use super::container;
-use serde::Deserialize;
 
 /// The pod that runs the program's main function.
 pub const DRIVER: &str = "driver";
@@ -17,7 +16,7 @@ pub const PLACEHOLDER: &str = "placeholder";
 crate::words! {
     /// One of the two kinds of pod that Spark runs, in the order of Spark's arguments. The text is the value of the
     /// `spark-role` label, which is also the part of Spark's configuration keys that names the role.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Role {
         /// The pod that runs the program's main function and asks for executors. Each run has one driver.

@@ -23,16 +23,10 @@
 
 use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
 use jiff::{SignedDuration, Timestamp};
-use plan::{
-    Action, Observed, Plan,
-    events::{Event, Severity},
-    extension::{ExtensionMemory, PodsOfOthers, View},
-};
+use plan::{Action, Observed, Plan, events::Event, extension::PodsOfOthers};
 use pods::{Placement, PodSummary};
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
     time::Duration,
 };
 
@@ -138,7 +132,7 @@ pub struct Recalled {
     pub waits: Waits,
 }
 
-impl ExtensionMemory for ExchangeMemory {
+impl plan::extension::ExtensionMemory for ExchangeMemory {
     /// Recalls the exchanges of all other applications if this one has executors with gates: those that the caches show, and
     /// those that have begun and that no cache shows yet. Until the decision is noted, nothing may be decided about others:
     /// the exchanges of two applications would begin on one node in the same moment.
@@ -173,7 +167,7 @@ impl ExtensionMemory for ExchangeMemory {
                 wait.nominated = None;
             }
         }
-        seen.recalled.push(Arc::new(Recalled { of_others, waits: waits.clone() }));
+        seen.recalled.push(std::sync::Arc::new(Recalled { of_others, waits: waits.clone() }));
         true
     }
 
@@ -193,7 +187,7 @@ impl ExtensionMemory for ExchangeMemory {
 
 /// The pods of an application in a gang, while its next steps are decided.
 pub(crate) struct Gang<'a> {
-    pub(crate) view: View<'a>,
+    pub(crate) view: plan::extension::View<'a>,
     pub(crate) recalled: &'a Recalled,
 }
 
@@ -240,7 +234,7 @@ impl Gang<'_> {
         // The last one of each number remains.
         gated.sort_by_key(|(pod, own)| {
             let wait = self.wait(pod).and_then(|wait| wait.nominated.as_ref());
-            (own.nominated.is_some() || wait.is_some(), Reverse((pod.created, &pod.uid)))
+            (own.nominated.is_some() || wait.is_some(), std::cmp::Reverse((pod.created, &pod.uid)))
         });
         gated.into_iter().filter_map(|(pod, _)| Some((pod.executor_id?, &*pod.uid))).collect()
     }
@@ -336,6 +330,6 @@ impl<'a> Exchanging<'a> {
              wherever there is room. State in the application what a LimitRange or a webhook adds to them",
             executor.name
         );
-        Some(Event::of_pod(Severity::Warning, "SparkExecutorTooLarge", &executor.name, note))
+        Some(Event::of_pod(plan::events::Severity::Warning, "SparkExecutorTooLarge", &executor.name, note))
     }
 }

@@ -12,23 +12,15 @@
 mod exchanges;
 mod placeholders;
 
-use crate::canonical;
-use api::{
-    SparkApplication,
-    names::{annotation, batch_scheduler, conf, label, role},
-    quantity,
-};
+use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls};
 pub(crate) use exchanges::Gang;
 pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
-use plan::{
-    Action, PodPatch,
-    copies::Copies,
-    pod_requests::{PlannedPod, PodRequests},
-};
+use plan::{Action, PodPatch, copies::Copies, pod_requests::PlannedPod};
 use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use submission::copy_fields;
 
 /// The greatest number of placeholders of one run.
 const MOST: u32 = 1000;
@@ -53,7 +45,7 @@ pub(super) fn name(application: &str, submission_id: &str) -> String {
 /// When there would be too many placeholders, or the driver does not create the executors itself.
 pub(super) fn objects(
     application: &mut SparkApplication,
-    requests: &PodRequests,
+    requests: &plan::pod_requests::PodRequests,
     version: &str,
     submission_id: &str,
 ) -> Result<(Vec<Value>, Copies), String> {
@@ -77,14 +69,12 @@ pub(super) fn objects(
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());
 
-    let class = &requests.driver.spec["priorityClassName"];
-    let mut template = json!({"schedulingPolicy": {"gang": {"minCount": count + 1}}});
     // The scheduler of 1.37 places no pods whose priority differs from that of their group; 1.36 does not know the field
     // unless another feature gate is on.
     let is_beta = version == batch_scheduler::KUBERNETES_BETA_API;
-    if is_beta && !class.is_null() {
-        template["priorityClassName"] = class.clone();
-    }
+    let class = is_beta.then(|| &requests.driver.spec["priorityClassName"]);
+    let policy = json!({"gang": {"minCount": count + 1}});
+    let mut template = without_nulls(json!({"schedulingPolicy": policy, "priorityClassName": class}));
     let mut group = template.clone();
     let (field, reference) = if is_beta {
         ("workloadRef", json!({"workloadName": name, "templateName": TEMPLATE}))
@@ -108,7 +98,7 @@ pub(super) fn objects(
 }
 
 /// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
-fn placeholder(group: &str, requests: &PodRequests) -> Value {
+fn placeholder(group: &str, requests: &plan::pod_requests::PodRequests) -> Value {
     let PlannedPod { labels, annotations, spec: executor, .. } = &requests.executor;
     let driver = &requests.driver.spec;
     // Affinities may select the user's labels. The operator's own are left out: by them it would take the placeholder for
@@ -131,7 +121,7 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
         "activeDeadlineSeconds": LONGEST_LIFE,
         "enableServiceLinks": false,
     });
-    let mut take = |from: &Value, fields: &[&str]| take(&mut spec, from, fields);
+    let mut take = |from: &Value, fields: &[&str]| copy_fields(&mut spec, from, fields);
     take(executor, &["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"]);
     take(executor, &["runtimeClassName", "overhead", "resources"]);
     take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
@@ -141,10 +131,8 @@ fn placeholder(group: &str, requests: &PodRequests) -> Value {
     take(driver, &["schedulerName", "priorityClassName"]);
     spec["containers"] = containers(&requests.executor).into();
     hold_as_much(&mut spec, requests.executor.claim.requests());
-    let mut metadata = json!({"labels": labels});
-    if !annotations.is_empty() {
-        metadata["annotations"] = json!(annotations);
-    }
+    let annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
+    let metadata = without_nulls(json!({"labels": labels, "annotations": annotations}));
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 }
 
@@ -163,8 +151,8 @@ fn containers(PlannedPod { spec: executor, sparks_container, .. }: &PlannedPod) 
         };
         // The node needs Spark's image anyway, and the images of sidecars may have no `sleep`.
         let mut container = json!({"name": name, "image": spark["image"], "command": ["sleep", "infinity"]});
-        take(&mut container, spark, &["imagePullPolicy", "securityContext"]);
-        take(&mut container, of, &["resources"]);
+        copy_fields(&mut container, spark, &["imagePullPolicy", "securityContext"]);
+        copy_fields(&mut container, of, &["resources"]);
         container
     };
     [spark].into_iter().chain(others).enumerate().map(container).collect()
@@ -183,19 +171,12 @@ fn hold_as_much(spec: &mut Value, requests: &Amounts) {
         let stated = |part: &str| resources[part][name].as_str().and_then(quantity::amount);
         let (request, limit) = (stated("requests"), stated("limits"));
         let asked = request.or(limit).unwrap_or(0) + lacking;
-        let text = |amount: i128| Value::from(canonical(&quantity::of_resource(name, amount)));
+        let text = |amount: i128| Value::from(crate::canonical(&quantity::of_resource(name, amount)));
         resources["requests"][name] = text(asked);
         // Kubernetes requires limits of devices and huge pages.
         if limit.is_some() || name.starts_with("hugepages-") || name.contains('/') {
             resources["limits"][name] = text(limit.unwrap_or(0).max(asked));
         }
-    }
-}
-
-/// Copies those of `fields` that `from` has.
-fn take(to: &mut Value, from: &Value, fields: &[&str]) {
-    for field in fields.iter().filter(|field| !from[**field].is_null()) {
-        to[*field] = from[*field].clone();
     }
 }
 

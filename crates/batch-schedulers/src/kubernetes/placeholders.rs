@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use plan::{Action, Plan, extension::AT_ONCE};
 use pods::{Phase, PodSummary};
 use std::{collections::BTreeSet, time::Duration};
-use submission::run::Run;
 
 /// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
 /// executors within seconds after the driver has started, unless it cannot.
@@ -45,7 +44,7 @@ impl Gang<'_> {
             // A submission may be creating placeholders of the next run in these states.
             let is_next =
                 matches!(state, State::New | State::PendingRerun | State::Resuming | State::SubmissionFailed);
-            let next = is_next.then(|| Run::next(self.view.application).id.to_string());
+            let next = is_next.then(|| submission::run::Run::next(self.view.application).id.to_string());
             let others = self.placeholders().filter(|pod| next.is_none() || pod.submission_id != next);
             plan.actions.extend(others.filter_map(Action::delete));
             // An executor with the gate would never start, and never end. Some are to be deleted anyway.

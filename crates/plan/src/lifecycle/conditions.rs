@@ -3,8 +3,9 @@
 use super::{history, restart};
 use crate::{executor_trial::Trial, extension::View};
 use api::{
-    SparkApplicationSpec, SparkApplicationStatus, State, excerpt,
-    names::condition::{EXECUTORS_REFUSED, RECONCILING, STALLED},
+    SparkApplicationSpec, SparkApplicationStatus, State,
+    condition::{EXECUTORS_REFUSED, RECONCILING, STALLED},
+    excerpt,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

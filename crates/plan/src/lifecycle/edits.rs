@@ -9,15 +9,13 @@
 //! [`submission::executor_template`]. The driver has the fingerprint of its template as an annotation, by which the next pass
 //! sees whether the template is that of the present spec.
 
-use super::Pass;
 use crate::{Action, Plan, events};
-use api::{Role, SparkApplication, SparkApplicationStatus, names::annotation};
+use api::{Role, SparkApplication, SparkApplicationStatus, annotation};
 use submission::{
     executor_template::ExecutorTemplate,
     run::Run,
     spec_hash::{has_partial_run, hash_of, is_hash_of, partial_hash},
 };
-use validation::validate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Edit {
@@ -59,7 +57,7 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
     }
 }
 
-impl Pass<'_> {
+impl super::Pass<'_> {
     /// Adds the action that brings the template of the executors up to date, if the driver has one that can be written anew.
     /// Records that edits of it leave the run alone: this is known only once the driver is seen. A spec with mistakes
     /// leaves the template as it is.
@@ -74,7 +72,7 @@ impl Pass<'_> {
         }
         let application = self.policy.with_default_account(self.application);
         let Some(run) = Run::recorded(self.application) else { return };
-        let Ok(application) = validate(&application) else { return };
+        let Ok(application) = validation::validate(&application) else { return };
         let Ok(template) = ExecutorTemplate::of(application, &run, &self.policy.submission) else { return };
         if template.fingerprint() != known {
             plan.events.push(events::template_renewed(self.name()));

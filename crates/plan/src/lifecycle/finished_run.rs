@@ -3,10 +3,9 @@
 use super::{Cause, Pass, SOON, driver_name, history, launch::reset};
 use crate::{Action, Driver, Plan, events};
 use api::{ObjectKind, Role, SparkApplicationStatus, State};
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
-use submission::{monitoring, run::Run, submission_pod};
+use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
     /// Handles SUCCEEDING and FAILING: runs the application again, at once or after a pause, or ends it.
@@ -85,7 +84,7 @@ impl Pass<'_> {
         // A deletion cannot be undone, and if the local clock jumped forward, every ended application would be deleted.
         // So the time to live has to be over by the API server's clock as well.
         let now = self.seen.server_time.map_or(self.now, |server| server.min(self.now));
-        let ttl = SignedDuration::from_secs(ttl.max(0));
+        let ttl = jiff::SignedDuration::from_secs(ttl.max(0));
         let rest = Duration::try_from(ttl.saturating_sub(now.duration_since(ended)));
         // The age must be strictly greater than the time to live, as in Kubeflow's operator.
         Some(rest.map_or(Duration::ZERO, |rest| rest + Duration::from_millis(1)))
@@ -149,12 +148,9 @@ impl Pass<'_> {
 
     fn leftovers(&self) -> Option<Action> {
         let run = Run::recorded(self.application)?;
-        let monitoring = monitoring::possible_child(self.application);
-        let driver = match &self.seen.driver {
-            Driver::Pod { pod, .. } => Some(pod),
-            Driver::Unseen | Driver::Gone => self.seen.departed.as_ref(),
-        };
-        let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str())).map(|pod| &**pod);
+        let monitoring = ObjectKind::CONFIG_MAP.named(api::monitoring::config_map_name(self.application));
+        let driver = self.seen.driver.pod().or(self.seen.departed.as_deref());
+        let driver = driver.filter(|pod| pod.is_of(Role::Driver, run.id.as_str()));
         let of_extensions = |driver| self.of_extensions(run.id.as_str(), driver);
         let files = || submission_pod::config_map(&submission_pod::name(self.application, &run));
         let mut children = self.children(&run, driver);
@@ -171,8 +167,7 @@ impl Pass<'_> {
         }
         // Objects that `spark-submit` created are owned by the driver's pod and are deleted together with it. In that
         // case, the operator deletes only what it created before the driver's pod existed.
-        if let Driver::Pod { pod, .. } = &self.seen.driver
-            && let Some(config_map) = &pod.driver_config_map
+        if let Some(config_map) = self.seen.driver.pod().and_then(|pod| pod.driver_config_map.as_ref())
             && !children.iter().any(|child| child.name == *config_map)
         {
             children.retain(|child| before.contains(child));

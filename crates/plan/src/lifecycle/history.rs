@@ -2,9 +2,7 @@
 
 use super::Pass;
 use api::{RunRecord, SparkApplicationStatus, State};
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use pods::PodSummary;
 use std::fmt;
 use submission::run::Run;
 
@@ -35,7 +33,7 @@ pub(super) fn outcome(state: State, reason: &str, message: Option<String>) -> Ru
 }
 
 /// Returns the outcome that the pod of a driver shows, once the driver has ended.
-pub(super) fn outcome_of_driver(state: State, pod: &PodSummary, message: Option<String>) -> RunRecord {
+pub(super) fn outcome_of_driver(state: State, pod: &pods::PodSummary, message: Option<String>) -> RunRecord {
     let ended = pod.ended.as_ref();
     let word = match (ended, &pod.message) {
         (Some(ended), _) if !ended.reason.is_empty() => &*ended.reason,
@@ -66,7 +64,7 @@ impl Pass<'_> {
     }
 
     /// Records how the present run has ended, unless its end is recorded already.
-    pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: RunRecord, now: Timestamp) {
+    pub(super) fn ended(status: &mut SparkApplicationStatus, outcome: RunRecord, now: jiff::Timestamp) {
         let ordinal = status.run_ordinal.unwrap_or_default();
         let (id, submitted) = (status.submission_id.clone(), status.last_submission_attempt_time.clone());
         let run = entry(status, ordinal);

@@ -14,10 +14,7 @@ use crate::{
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
-use api::{
-    ApplicationState, DriverInfo, ExecutorState, Role, SparkApplicationStatus, State, excerpt,
-    names::annotation,
-};
+use api::{ApplicationState, ExecutorState, Role, SparkApplicationStatus, State, annotation, excerpt};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
 use submission::{
@@ -256,7 +253,7 @@ pub(super) fn reset(status: &mut SparkApplicationStatus, state: State) {
     status.application_state = ApplicationState { state, error_message: None };
     status.spark_application_id = None;
     status.termination_time = None;
-    status.driver_info = DriverInfo::default();
+    status.driver_info = api::DriverInfo::default();
     status.executor_state.clear();
 }
 

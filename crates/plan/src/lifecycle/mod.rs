@@ -17,16 +17,13 @@ mod unrecorded_run;
 
 use super::{Action, Driver, Observed, Plan, Policy, SubmissionProgress};
 use crate::{
-    between,
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
-    takeover,
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
 use history::Cause;
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pods::PodSummary;
 use std::{ops::Deref, time::Duration};
@@ -82,8 +79,7 @@ pub fn questions(application: &SparkApplication) -> Questions {
 
 /// Returns the driver of the recorded run, if `driver` shows that this driver has ended.
 pub fn ended_driver<'a>(application: &SparkApplication, driver: &'a Driver) -> Option<&'a PodSummary> {
-    let Driver::Pod { pod, .. } = driver else { return None };
-    Some(&**pod).filter(|pod| has_ended(application, pod))
+    driver.pod().filter(|pod| has_ended(application, pod))
 }
 
 /// Whether the watch of pods has reported all pods that `application` still has. `departed` is the last driver whose
@@ -124,7 +120,7 @@ fn is_recorded(application: &SparkApplication) -> bool {
 }
 
 /// Decides what to do about `application`, given the facts `seen` at the time `now`.
-pub fn next(application: &SparkApplication, seen: &Observed, now: Timestamp, policy: &Policy) -> Plan {
+pub fn next(application: &SparkApplication, seen: &Observed, now: jiff::Timestamp, policy: &Policy) -> Plan {
     let edit = edits::of(application);
     let mut status = application.status.clone().unwrap_or_default();
     edits::take_note(application, edit, &mut status);
@@ -193,7 +189,7 @@ impl Pass<'_> {
         let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
-        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(between(at, self.now)));
+        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
             return self.stay(Some(rest));
         }
@@ -232,7 +228,7 @@ impl Pass<'_> {
         if known.is_some() || !next.application_state.state.is_followed() {
             return None;
         }
-        let lacking = takeover::lacking(self.application);
+        let lacking = crate::takeover::lacking(self.application);
         (!lacking.is_empty()).then(|| events::taken_over(self.name(), lacking.join(", ")))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Cause, EVENTUALLY, Pass, SOON, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
-use api::{SparkApplicationStatus, State, names::label};
+use api::{SparkApplicationStatus, State, label};
 use kube_core::ResourceExt;
 
 /// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].

@@ -6,7 +6,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Context, Properties, digest::md5_hex};
-use api::{LONGEST_LABEL, PortExposure, SparkApplication, names::conf};
+use api::{LONGEST_LABEL, PortExposure, SparkApplication, conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
@@ -80,7 +80,7 @@ pub fn others<'a>(
 ) -> impl Iterator<Item = ExposedPort<'a>> {
     let options = application.spec.driver_ingress_options.iter();
     options.filter_map(move |options| {
-        let port = options.exposure.service_port.filter(|port| is_port(*port))?;
+        let port = options.exposure.service_port.filter(|port| matches!(port, 1..=65535))?;
         let format = options.ingress_url_format.as_deref().and_then(|text| UrlFormat::parse(text).ok());
         Some(ExposedPort {
             service: name(application, &format!("driver-{port}")),
@@ -109,11 +109,7 @@ pub fn is_ui_off(application: &SparkApplication) -> bool {
 /// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
 pub fn ui_port(application: &SparkApplication) -> Option<i32> {
     let given = application.spec.spark_conf.get(conf::UI_PORT).and_then(|port| port.trim().parse().ok());
-    Some(given.unwrap_or(UI_PORT)).filter(|port| is_port(*port))
-}
-
-const fn is_port(port: i32) -> bool {
-    matches!(port, 1..=65535)
+    Some(given.unwrap_or(UI_PORT)).filter(|port| matches!(port, 1..=65535))
 }
 
 /// Returns `<application>-<suffix>`. A name that is too long is shortened and gets a hash of the complete name, as in

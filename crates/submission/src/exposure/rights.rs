@@ -4,8 +4,7 @@
 //! applications but no Ingresses could claim any host, with any annotation that an ingress controller, a load balancer or
 //! external-dns obeys: the Service by which executors find their driver has annotations of the spec, too.
 
-use super::SERVICE_TYPE;
-use api::{SparkApplicationSpec, names::conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
+use api::{SparkApplicationSpec, conf::DRIVER_SERVICE_ANNOTATION_PREFIX};
 
 /// A right to create objects of one kind in the namespace of the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +70,7 @@ fn annotations_in_conf(spec: &SparkApplicationSpec) -> impl Iterator<Item = (&St
 
 /// Whether a Service of this type can be reached from outside the cluster.
 fn is_open(service_type: Option<&str>) -> bool {
-    service_type.is_some_and(|kind| !kind.is_empty() && kind != SERVICE_TYPE)
+    service_type.is_some_and(|kind| !kind.is_empty() && kind != super::SERVICE_TYPE)
 }
 
 #[cfg(test)]

@@ -3,11 +3,7 @@
 
 use super::{ExposedPort, Exposure, SERVICE_TYPE, all};
 use crate::owned::owned;
-use api::{
-    SparkApplication, SparkApplicationStatus,
-    names::{annotation, label, role},
-    stated,
-};
+use api::{SparkApplication, SparkApplicationStatus, annotation, label, role, stated, without_nulls};
 use serde_json::{Value, json};
 
 /// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below
@@ -62,7 +58,6 @@ pub fn ingress(
     exposed: &ExposedPort,
 ) -> Option<Value> {
     let url = exposed.url(application, status.spark_application_id.as_deref()).ok().flatten()?;
-    let mut metadata = json!({"name": exposed.ingress});
     let own = &exposed.options.ingress_annotations;
     let mut annotations = if own.is_empty() { &exposed.admins.ingress_annotations } else { own }.clone();
     let backend = json!({"service": {"name": exposed.service, "port": {"number": exposed.port}}});
@@ -71,24 +66,16 @@ pub fn ingress(
         path["path"] = format!("{}{BELOW}", url.path.replace('.', DOT)).into();
         annotations.insert(annotation::REWRITE_TARGET.to_owned(), REST.to_owned());
     }
-    if !annotations.is_empty() {
-        metadata["annotations"] = json!(annotations);
-    }
+    let annotations = Some(annotations).filter(|annotations| !annotations.is_empty());
     // The host is written without a port: an Ingress has no field for a port.
-    let mut spec = json!({"rules": [{"host": url.host, "http": {"paths": [path]}}]});
-    if let Some(class) = &exposed.admins.ingress_class {
-        spec["ingressClassName"] = class.as_str().into();
-    }
-    let tls = exposed.ingress_tls();
-    if !tls.is_empty() {
-        spec["tls"] = tls.into();
-    }
-    Some(json!({
+    let rules = json!([{"host": url.host, "http": {"paths": [path]}}]);
+    let tls = Some(exposed.ingress_tls()).filter(|tls| !tls.is_empty());
+    Some(without_nulls(json!({
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": metadata,
-        "spec": spec,
-    }))
+        "metadata": {"name": exposed.ingress, "annotations": annotations},
+        "spec": {"rules": rules, "tls": tls, "ingressClassName": exposed.admins.ingress_class},
+    })))
 }
 
 /// Returns the addresses of an Ingress: each host with a path, as in `ui.example.com/team-a/pi`. The object may be a

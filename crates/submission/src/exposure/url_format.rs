@@ -160,16 +160,11 @@ fn check_host(host: &str) -> Result<(), String> {
         let like = "write lower-case letters, digits and `-` with dots between them";
         return no_name(&format!(", for `{wrong}`: {like}"));
     }
-    let too_long = |what: &str, length: usize, most: usize| {
+    let parts = host.split('.').map(|part| (format!("`{part}`"), part.len(), LONGEST_LABEL));
+    let mut all = parts.chain([("it".to_owned(), host.len(), LONGEST_NAME)]);
+    all.find(|(_, length, most)| length > most).map_or(Ok(()), |(what, length, most)| {
         no_name(&format!(": {what} has {length} characters, at most {most} are possible"))
-    };
-    if let Some(long) = host.split('.').find(|part| part.len() > LONGEST_LABEL) {
-        return too_long(&format!("`{long}`"), long.len(), LONGEST_LABEL);
-    }
-    if host.len() > LONGEST_NAME {
-        return too_long("it", host.len(), LONGEST_NAME);
-    }
-    Ok(())
+    })
 }
 
 #[cfg(test)]

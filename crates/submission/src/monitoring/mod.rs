@@ -4,12 +4,7 @@
 mod java_agent_failure;
 
 use crate::{Context, Properties, owned::owned, run::Run};
-use api::{
-    ObjectKey, ObjectKind, SparkApplication,
-    monitoring::{EXPORTER_CONFIGURATION, METRICS_PROPERTIES, Monitoring, config_map_name},
-    names::{conf, label},
-    stated,
-};
+use api::{SparkApplication, conf, label, monitoring::Monitoring, stated};
 pub use java_agent_failure::explained;
 use serde_json::{Map, Value, json};
 
@@ -25,21 +20,16 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
     let mut files = Map::new();
     if monitoring.own_metrics_properties().is_none() {
         let text = stated(&monitoring.asked.metrics_properties).map_or(DEFAULT_PROPERTIES, String::as_str);
-        files.insert(METRICS_PROPERTIES.to_owned(), text.into());
+        files.insert(api::monitoring::METRICS_PROPERTIES.to_owned(), text.into());
     }
     let prometheus = monitoring.asked.prometheus.as_ref();
     if let Some(prometheus) = prometheus.filter(|prometheus| stated(&prometheus.config_file).is_none()) {
         let text = stated(&prometheus.configuration).map_or(DEFAULT_CONFIGURATION, String::as_str);
-        files.insert(EXPORTER_CONFIGURATION.to_owned(), text.into());
+        files.insert(api::monitoring::EXPORTER_CONFIGURATION.to_owned(), text.into());
     }
-    let metadata = json!({"name": config_map_name(application)});
+    let metadata = json!({"name": api::monitoring::config_map_name(application)});
     let object = || json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": files});
     (!files.is_empty()).then(|| owned(object(), application, Some(run.id.as_str()), label::CREATED_BY))
-}
-
-/// Returns the ConfigMap that may have been created for a run of the application, whatever the spec asks for now.
-pub fn possible_child(application: &SparkApplication) -> ObjectKey {
-    ObjectKind::CONFIG_MAP.named(config_map_name(application))
 }
 
 /// Sets the properties for Spark's metrics: the path of `metrics.properties`, the prefix of the metric names, the JVM option that

@@ -11,13 +11,8 @@
 mod pod;
 mod state;
 
-use crate::{
-    DIRECTORY, SparkSubmit, SubmissionEnvironment, findings::Validated, owned::owned, run::Run, spark_submit,
-};
-use api::{
-    ObjectKey, ObjectKind, SparkApplication,
-    names::{annotation, label, role},
-};
+use crate::{DIRECTORY, SparkSubmit, SubmissionEnvironment, findings::Validated, owned::owned, run::Run};
+use api::{ObjectKey, ObjectKind, SparkApplication, annotation, label, role};
 use serde_json::{Map, Value, json};
 use spark_client::{Environment, Objects};
 pub use state::{State, state};
@@ -65,7 +60,7 @@ pub fn objects(
     settings: &crate::Settings,
     submission_environment: &SubmissionEnvironment,
 ) -> Result<Objects, String> {
-    let command = spark_submit(application, run, settings, &submission_environment.defaults);
+    let command = crate::spark_submit(application, run, settings, &submission_environment.defaults);
     let command = command.map_err(|refusal| refusal.brief())?;
     let environment = &submission_environment.environment;
     let files = files(&command, environment);

@@ -1,16 +1,8 @@
 //! Builds the spec of a submission pod. Scheduling, security contexts, environment and volumes are those of the driver.
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
-use crate::{
-    SparkSubmit, place,
-    pod_templates::{customized, sparks_container},
-    properties::behind,
-};
-use api::{
-    Role, SparkApplication,
-    names::{conf, container, env, volume},
-    quantity, stated,
-};
+use crate::{SparkSubmit, copy_fields, place, pod_templates, properties::behind};
+use api::{Role, SparkApplication, conf, container, env, quantity, stated, volume};
 use serde_json::{Value, json};
 use spark_client::{Environment, existing_volumes};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,8 +41,8 @@ pub(super) fn spec(
     mut files: Value,
 ) -> Result<Value, String> {
     let properties = &command.properties;
-    let mut driver = customized(application, Role::Driver)?;
-    let sparks = sparks_container(&mut driver["spec"]["containers"], Role::Driver);
+    let mut driver = pod_templates::customized(application, Role::Driver)?;
+    let sparks = pod_templates::sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 
     let (mut volumes, mut mounts) = volumes(application, &driver["spec"], sparks, command)?;
@@ -74,14 +66,10 @@ pub(super) fn spec(
         "resources": resources(settings, properties),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
-    for field in ["envFrom", "securityContext"].into_iter().filter(|field| !sparks[*field].is_null()) {
-        submit[field] = sparks[field].clone();
-    }
+    copy_fields(&mut submit, sparks, &["envFrom", "securityContext"]);
 
     let mut pod = json!({});
-    for field in SHARED.into_iter().filter(|field| !driver["spec"][*field].is_null()) {
-        pod[field] = driver["spec"][field].clone();
-    }
+    copy_fields(&mut pod, &driver["spec"], &SHARED);
     place(&mut pod, Role::Driver, properties);
     // The submission pod has neither the group nor the queue of the driver. For such a pod a batch scheduler creates a group
     // in its default queue. Where that queue is full or closed, the driver would never be created.

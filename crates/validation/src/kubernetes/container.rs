@@ -1,7 +1,8 @@
 //! Kubernetes' rules for a container: hooks, mounts, variables, ports and resources.
 
-use super::{LONGEST_PORT_NAME, entries, lacks_name, leading_out, list, text};
-use api::{names::volume::is_scratch, quantity};
+use super::{entries, lacks_name, leading_out, list, text};
+use crate::monitoring::LONGEST_PORT_NAME;
+use api::{quantity, volume::is_scratch};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 

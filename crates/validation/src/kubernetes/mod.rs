@@ -5,17 +5,11 @@
 mod container;
 mod volume;
 
-use super::{
-    monitoring::LONGEST_PORT_NAME,
-    names::{LONGEST_LABEL, is_label_value, is_object_name, is_port_name},
-};
-use api::quantity;
+use super::names::{is_label_key, is_label_value, is_object_name, is_port_name};
+use api::{LONGEST_LABEL, quantity};
 use core::net::IpAddr;
 use serde_json::{Map, Value};
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Display},
-};
+use std::{collections::BTreeSet, fmt};
 
 /// A place in an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +26,7 @@ pub enum Place {
     Field(String),
 }
 
-impl Display for Place {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Name(name) => write!(f, "the name `{name}`"),
@@ -214,9 +208,7 @@ fn of_toleration(toleration: &Value) -> Option<&'static str> {
 
 /// Returns why `key` cannot be the key of a label or an annotation; none if it can.
 fn wrong_key(key: &str) -> Option<String> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    let is_key = prefix.is_none_or(is_object_name) && is_label_value(name);
-    (!is_key).then(|| {
+    (!is_label_key(key)).then(|| {
         format!(
             "`{key}` cannot be the key of a label or an annotation: write at most {LONGEST_LABEL} letters, digits, `-`, `_` and `.`, \
              behind the name of a domain and `/` if you like"
