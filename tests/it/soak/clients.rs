@@ -110,10 +110,9 @@ fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
     let states: String =
         table.iter().map(|(state, it)| format!(" {state}={}", word_of_the_sdk(*it))).collect();
     let jobs = "function: Completed sum: 4950\nlisted: True\nfile that is missing: Failed\n";
-    for (program, arguments, expected) in [
-        (JOBS, &names[..], &*format!("states:{states}\n{jobs}")),
-        (SESSION, &[], RESULT_OF_SESSION),
-    ] {
+    for (program, arguments, expected) in
+        [(JOBS, &names[..], &*format!("states:{states}\n{jobs}")), (SESSION, &[], RESULT_OF_SESSION)]
+    {
         let output = Command::new("timeout")
             .args(["600", "python3", program, &image(), &spark_version()])
             .args(arguments)
