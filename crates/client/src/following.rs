@@ -100,11 +100,9 @@ struct Following {
 
 /// The result of a get, or an event of the watch.
 enum Seen {
-    /// The application as it is; the last time, as it was when it was deleted.
-    Present {
-        found: Found,
-        is_last: bool,
-    },
+    Present(Found),
+    /// The application as it was when it was deleted.
+    Last(Found),
     Absent,
     /// A bookmark: everything up to this version has been seen.
     Nothing(String),
@@ -120,8 +118,14 @@ impl Following {
         }
         while !self.is_over {
             match self.see().await {
-                Ok(Seen::Present { found, is_last }) => {
-                    (self.has_looked, self.is_over) = (true, is_last);
+                Ok(Seen::Present(found)) => {
+                    self.has_looked = true;
+                    if let Some(application) = self.news(found)? {
+                        return Ok(Some((application, self)));
+                    }
+                }
+                Ok(Seen::Last(found)) => {
+                    self.is_over = true;
                     if let Some(application) = self.news(found)? {
                         return Ok(Some((application, self)));
                     }
@@ -152,7 +156,7 @@ impl Following {
     async fn see(&mut self) -> Result<Seen, kube::Error> {
         let Some(version) = &self.version else {
             let found = in_time(GRACE, self.api.get_opt(&self.which.name)).await??;
-            return Ok(found.map_or(Seen::Absent, |found| Seen::Present { found, is_last: false }));
+            return Ok(found.map_or(Seen::Absent, Seen::Present));
         };
         let watch = match &mut self.watch {
             Some(watch) => watch,
@@ -167,8 +171,8 @@ impl Following {
             return Ok(Seen::End);
         };
         let seen = match event? {
-            WatchEvent::Added(found) | WatchEvent::Modified(found) => Seen::Present { found, is_last: false },
-            WatchEvent::Deleted(found) => Seen::Present { found, is_last: true },
+            WatchEvent::Added(found) | WatchEvent::Modified(found) => Seen::Present(found),
+            WatchEvent::Deleted(found) => Seen::Last(found),
             WatchEvent::Bookmark(bookmark) => Seen::Nothing(bookmark.metadata.resource_version),
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         };
