@@ -68,7 +68,9 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
     }
-    namespace.apply(&connect("notebook"));
+    let mut notebook = connect("notebook");
+    notebook["metadata"]["namespace"] = json!("screen");
+    namespace.apply(&notebook);
     let terminal = Terminal::new(100, 20);
     terminal.types("source <(sparkctl completion bash); clear");
     terminal.until(|screen| screen.trim_end() == "$");
