@@ -68,8 +68,10 @@ pub(crate) fn printed(output: Output) -> String {
 
 /// Returns what a program has printed, or what it complains of if it has failed.
 pub(crate) fn said(output: Output) -> Result<String, String> {
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    Ok(String::from_utf8(output.stdout).unwrap())
 }
 
 /// Starts `program`, whose output is kept. `input` is the text on its standard input.

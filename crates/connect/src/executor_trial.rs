@@ -16,7 +16,7 @@ use std::time::Duration;
 /// The time for which a server has to be ready before its executors are tried: Spark asks for them when it starts.
 const FIRST: Duration = Duration::from_secs(30);
 /// The shortest and the longest pause between two trials for one server.
-pub(super) const PAUSE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// Whether the executors of the server are to be tried now: it is ready and has none. `tried` is when they were tried last.
@@ -30,8 +30,13 @@ pub fn is_trial_due(
     let ready = status.and_then(|status| status.true_condition(SERVER_POD_READY));
     let Some(since) = ready.map(|ready| ready.last_transition_time.0) else { return false };
     let works = seen.server.as_ref().is_some_and(|server| server.is_ready && !server.summary.terminating);
-    let pause = tried.map_or(FIRST, |tried| between(since, tried).clamp(PAUSE, LONGEST_PAUSE));
+    let pause = tried.map_or(FIRST, |tried| pause(since, tried));
     works && seen.executors.is_empty() && between(tried.unwrap_or(since), now) >= pause
+}
+
+/// Returns the time between a trial and the next one, for a server that is ready `since` then.
+pub(super) fn pause(since: Timestamp, tried: Timestamp) -> Duration {
+    between(since, tried).clamp(PAUSE, LONGEST_PAUSE)
 }
 
 /// Returns the model of the executors that `server` asks for, with dynamic allocation for the next job, before webhooks change

@@ -56,6 +56,7 @@ impl Context {
                 }
                 Ok(_) => {}
                 // Without an owner it is left alone: nobody knows now whether it is to be kept.
+                Err(error) if error.is_unanswered() => return left(error),
                 Err(error) => {
                     driver.controller = None;
                     left(error);
@@ -63,7 +64,14 @@ impl Context {
             }
         }
         for action in actions(&pods, there.as_ref().map(Resource::meta)) {
-            execute::about_pods(&self.source.cluster.client, namespace, action).await.unwrap_or_else(left);
+            if let Err(error) = execute::about_pods(&self.source.cluster.client, namespace, action).await {
+                // A hundred requests without an answer would take an hour. The watch of pods tells of those that are left.
+                let is_over = error.is_unanswered();
+                left(error);
+                if is_over {
+                    break;
+                }
+            }
         }
     }
 

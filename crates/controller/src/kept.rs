@@ -119,6 +119,7 @@ impl KeptApplication {
 /// The facts that are asked of all SparkConnects at once.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
+    /// When it was created: of two that have the same port, the older one keeps it.
     pub(super) created: Option<Timestamp>,
     /// The port of the gateway in the status.
     pub(super) gateway_port: Option<i32>,

@@ -21,7 +21,11 @@ const HUNG: Duration = Duration::from_secs(15 * 60);
 pub(super) struct Places {
     pub waiting: Lines<String, VecDeque<String>>,
     pub later: BTreeSet<(Instant, Key)>,
+    /// The objects that wait or are worked on. Apart from those that come back later, of which there may be as many as there are
+    /// applications: whoever counts looks at all, while nobody else comes to the queue.
     places: HashMap<Key, Place>,
+    /// When each object comes back that is in `later`.
+    due: HashMap<Key, Instant>,
     /// How many objects of each namespace are worked on.
     running: HashMap<String, u16>,
     /// When the work on an object last ended.
@@ -32,7 +36,6 @@ pub(super) struct Places {
 enum Place {
     /// Since when there is a reason to work on the object; none if only its time has come.
     Waiting(Option<Instant>),
-    Later(Instant),
     /// Since when the object is worked on, and since when there is a reason to do so again.
     Running {
         since: Instant,
@@ -44,12 +47,11 @@ impl Places {
     /// Has an object wait, or be worked on again if it is being worked on. `since` is when there was a reason; none if only its
     /// time has come.
     pub(super) fn push(&mut self, key: Key, since: Option<Instant>) {
-        match self.places.get_mut(&key) {
-            Some(Place::Waiting(before) | Place::Running { again: before, .. }) => {
-                return *before = before.or(since);
-            }
-            Some(Place::Later(due)) => drop(self.later.remove(&(*due, key.clone()))),
-            None => {}
+        if let Some(Place::Waiting(before) | Place::Running { again: before, .. }) = self.places.get_mut(&key) {
+            return *before = before.or(since);
+        }
+        if let Some(due) = self.due.remove(&key) {
+            self.later.remove(&(due, key.clone()));
         }
         self.waiting.line(&key.0).push_back(key.1.clone());
         self.places.insert(key, Place::Waiting(since));
@@ -88,7 +90,7 @@ impl Places {
             (Some(Place::Running { again: Some(since), .. }), _) => self.push(key, Some(since)),
             (_, Some(due)) => {
                 self.later.insert((due, key.clone()));
-                self.places.insert(key, Place::Later(due));
+                self.due.insert(key, due);
             }
             (_, None) => {}
         }
@@ -98,7 +100,6 @@ impl Places {
     pub(super) fn waits(&self) -> impl Iterator<Item = (&Key, Instant)> {
         self.places.iter().filter_map(|(key, place)| match place {
             Place::Waiting(since) | Place::Running { again: since, .. } => Some((key, (*since)?)),
-            Place::Later(_) => None,
         })
     }
 
@@ -106,7 +107,7 @@ impl Places {
     pub(super) fn runs(&self) -> impl Iterator<Item = (&Key, Instant)> {
         self.places.iter().filter_map(|(key, place)| match place {
             Place::Running { since, .. } => Some((key, *since)),
-            Place::Waiting(_) | Place::Later(_) => None,
+            Place::Waiting(_) => None,
         })
     }
 
@@ -187,6 +188,11 @@ mod tests {
         push(places, "pi");
         let pi = pop(places);
         places.done(pi, None);
-        assert!(places.places.is_empty() && places.running.is_empty() && places.later.is_empty());
+        assert!(places.places.is_empty() && places.running.is_empty());
+        push(places, "pi");
+        let pi = pop(places);
+        places.done(pi, Some(Instant::now()));
+        push(places, "pi");
+        assert!(places.due.is_empty() && places.later.is_empty());
     }
 }

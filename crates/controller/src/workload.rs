@@ -1,5 +1,4 @@
-//! Records how much work the reconcile loops have and whether it gets done: which objects wait for a reconcile, which
-//! objects are being reconciled, and how long both take.
+//! Measures how much work the reconcile loops have and whether it gets done.
 
 use super::places::Places;
 use parking_lot::Mutex;

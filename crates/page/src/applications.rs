@@ -96,8 +96,16 @@ pub(crate) async fn show(session: Session) -> Response {
 
 fn filter(query: &Query) -> Markup {
     let field = |name: &str, title: &str| {
+        let pattern = match name {
+            "attempts" | "wanted" | "running" | "failed" => Some(r"\d+"),
+            "submitted" | "took" => Some(r"(\d+h)?\s*(\d+m)?\s*(\d+s)?"),
+            _ => None,
+        };
         html! {
-            span { label for=(name) { (title) } " " input id=(name) name=(name) value=(query.get(name)) size="12"; }
+            span {
+                label for=(name) { (title) } " "
+                input id=(name) name=(name) value=(query.get(name)) pattern=[pattern] title=[pattern.map(|_| title)] size="12";
+            }
         }
     };
     let choice = |name: &str, title: &str, words: &[&str]| {

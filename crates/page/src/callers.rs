@@ -17,7 +17,8 @@ use work::may_have;
 /// The most callers that have lists at once, of which those of one party are at most as many as are free. Of more, the one about
 /// whom the API server was asked first is forgotten, and only has to wait for its lists again.
 const MOST: usize = 64;
-/// The most lists that a caller has: of each kind that of all namespaces, or of some.
+/// The most lists that a caller has: of each kind that of all namespaces, or of some. Of more, the one that was asked for first
+/// ends.
 const MOST_LISTS: usize = 8;
 
 /// A caller whom the API server knows.
@@ -37,32 +38,43 @@ pub(crate) struct Callers {
     known: Mutex<HashMap<CallerId, Arc<Caller>>>,
 }
 
-/// The lists of a caller by their paths: each a [`List`] of its kind, as long as its task keeps it.
-type Lists = HashMap<String, (Weak<dyn Any + Send + Sync>, JoinSet<()>)>;
+/// The lists of a caller by their paths.
+type Lists = HashMap<String, Kept>;
 
-fn kept<R: Row>(lists: &Lists, path: &str) -> Option<Arc<List<R>>> {
-    lists.get(path)?.0.upgrade()?.downcast().ok()
+struct Kept {
+    /// A [`List`] of the path's kind, as long as its task keeps it.
+    list: Weak<dyn Any + Send + Sync>,
+    asked: Instant,
+    _task: JoinSet<()>,
+}
+
+fn kept<R: Row>(lists: &mut Lists, path: &str) -> Option<Arc<List<R>>> {
+    let kept = lists.get_mut(path)?;
+    kept.asked = Instant::now();
+    kept.list.upgrade()?.downcast().ok()
 }
 
 impl Caller {
     /// Returns the list of the objects of a kind in a namespace, if it is kept up to date already.
     pub(crate) fn known<R: Row>(&self, namespace: &str) -> Option<Arc<List<R>>> {
-        kept(&self.lists.lock(), &R::Kind::url_path(&(), Some(namespace)))
+        kept(&mut self.lists.lock(), &R::Kind::url_path(&(), Some(namespace)))
     }
 
     /// Returns the list of the objects of a kind in all namespaces, or in one.
     pub(crate) fn list<R: Row>(&self, namespace: Option<&str>) -> Arc<List<R>> {
         let path = R::Kind::url_path(&(), namespace);
         let mut lists = self.lists.lock();
-        if let Some(list) = kept(&lists, &path) {
+        if let Some(list) = kept(&mut lists, &path) {
             return list;
         }
+        lists.retain(|_, kept| kept.list.strong_count() > 0);
         if lists.len() >= MOST_LISTS {
-            lists.clear();
+            let first = lists.iter().min_by_key(|(_, kept)| kept.asked).map(|(path, _)| path.clone());
+            first.and_then(|path| lists.remove(&path));
         }
-        let (list, task) = List::<R>::begin(self.reader.clone(), path.clone());
+        let (list, _task) = List::<R>::begin(self.reader.clone(), path.clone());
         let weak: Weak<List<R>> = Arc::downgrade(&list);
-        lists.insert(path, (weak, task));
+        lists.insert(path, Kept { list: weak, asked: Instant::now(), _task });
         list
     }
 }

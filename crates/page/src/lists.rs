@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_secs(10);
 /// The most objects of a list. Of more, the first are shown, and it is said.
 const MOST: usize = 50_000;
 
-/// The bytes that the rows of all lists may have, which are most of the memory of the process: the soak test has 200,000 rows in
-/// less than 128 MiB, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at
+/// The bytes that the rows of all lists may have, which are most of the memory of the process: the soak test says how much
+/// 200,000 rows take, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at
 /// most as much as it leaves free: a tenant with a few thousand applications has any number of tokens, each with lists of its own.
 static ROOM: Shares = Shares::new(160 << 20);
 

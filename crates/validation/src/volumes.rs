@@ -28,15 +28,15 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
                 subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
                 continue;
             }
-            Some(volume) if volume::is_scratch(mount) && scratch::type_of(volume).is_none() => {
+            Some(found) if volume::is_scratch(mount) && scratch::type_of(found).is_none() => {
                 let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
                      persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
                      sparkConf), or write both into the template";
                 subject.refuse("volumes", format_args!("`{name}` {why}"));
             }
-            Some(volume)
+            Some(found)
                 if !volume::is_scratch(mount)
-                    && volume["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND =>
+                    && found["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND =>
             {
                 let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
                 subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));

@@ -70,7 +70,7 @@ pub fn router(reviews: Reviews) -> Router {
             let (head, body) = request.into_parts();
             let caller = head.extensions.get::<Caller>().copied().unwrap_or_default();
             // bodies.rs has received the whole body and has limited its size already.
-            let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
+            let body = to_bytes(body, usize::MAX).await.expect("a body that is there cannot fail");
             asked.reviewed(caller, head.headers, body, reviews).await
         };
         for kind in [""].into_iter().chain(KINDS_IN_PATHS) {

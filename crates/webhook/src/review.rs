@@ -24,7 +24,12 @@ use axum::{
 use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeSet, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
@@ -200,9 +205,10 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let Reviews { precision, shortest_period, ref lookups, .. } = *reviews;
-        let change =
-            Change { object, old, namespace, precision, shortest_period, versions: Default::default() };
+        let Reviews { precision, shortest_period, lookups, .. } = reviews;
+        let (precision, shortest_period) = (*precision, *shortest_period);
+        let versions = OnceLock::new();
+        let change = Change { object, old, namespace, precision, shortest_period, versions };
         let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
         if self.has_checks && *kind == CONNECT {
             let gateway = reviews.gateway.as_deref();

@@ -13,7 +13,7 @@ struct Request {
 }
 
 /// Needs an operator that reviews applications, and a namespace called `clients`.
-pub(super) async fn what_other_programs_send_runs(namespace: &Namespace) {
+pub(super) async fn what_other_programs_send_is_taken_and_gets_a_driver(namespace: &Namespace) {
     let files = fs::read_dir(data("client-requests")).unwrap().map(|entry| entry.unwrap().path());
     let requests: Vec<Request> = files.map(|file| yaml(&file)).collect();
     assert!(requests.len() >= 3);

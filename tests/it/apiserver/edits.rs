@@ -20,7 +20,7 @@ async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
     pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "new"}, "tolerations": [toleration]});
     namespace.apply(&pi);
     let mark = |driver: &Value| driver["metadata"]["annotations"][annotation::TEMPLATE].clone();
-    let is_marked = |there: &Value| mark(there) != mark(&driver);
+    let is_marked = |there: &Value| there.is_object() && mark(there) != mark(&driver);
     namespace.until::<Pod>("pi-driver", "is marked with another template", is_marked).await;
     executors.push(spark::make_executor(&namespace, &driver, 2).await);
     namespace.has_event("SparkApplicationWebhookFieldsUpdated", |_| true).await;

@@ -16,7 +16,7 @@ async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_comp
     let gitops = namespace.beside("gitops").await;
     edits::a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(&gitops).await;
     let clients = namespace.beside("clients").await;
-    client_requests::what_other_programs_send_runs(&clients).await;
+    client_requests::what_other_programs_send_is_taken_and_gets_a_driver(&clients).await;
     let examples = namespace.beside("gang-examples").await;
     gangs::the_sums_are_those_of_the_drivers_of_all_examples(&examples).await;
 }

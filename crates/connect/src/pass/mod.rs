@@ -329,8 +329,8 @@ impl<'a> Pass<'a> {
         let (seen, tries) = (self.seen, self.policy.tries_executors);
         let is_alone =
             tries && seen.executors.is_empty() && executor_trial::executor(self.connect, server).is_some();
-        if is_alone {
-            self.wake_in(executor_trial::PAUSE);
+        if is_alone && let Some(ready) = self.plan.status.true_condition(SERVER_POD_READY) {
+            self.wake_in(executor_trial::pause(ready.last_transition_time.0, self.now));
         }
         let why = match &seen.executor_trial {
             None if is_alone => return,

@@ -14,7 +14,7 @@ use connect::{Gateway, ServerPod, gateway_policy};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
-    Client, Resource, ResourceExt,
+    Resource, ResourceExt,
     runtime::{
         WatchStreamExt,
         reflector::{self, Store},
@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use std::{
     collections::{HashMap, HashSet},
+    mem,
     ops::RangeInclusive,
     time::Duration,
 };
@@ -68,6 +69,8 @@ struct Given {
     ports: HashMap<String, i32>,
     /// The port that was given last to one that had none.
     latest: Option<i32>,
+    /// The ports that are in the statuses of two SparkConnects.
+    shared: HashSet<i32>,
 }
 
 /// The address of a pod of the gateway that takes connections.
@@ -105,7 +108,10 @@ impl KnownGateway {
     pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
         let uid = connect.uid().unwrap_or_default();
         let mut given = self.given.lock();
-        let Given { ports, latest } = &mut *given;
+        let Given { ports, latest, shared } = &mut *given;
+        if let Some(port) = ports.get(&uid).filter(|port| !shared.contains(port)) {
+            return Some(*port);
+        }
         let all = all.state();
         // Two operators may give one port at the same moment. Both gateways lead its clients to the older SparkConnect.
         let age = (connect.creation_timestamp().map(|time| time.0), connect.uid());
@@ -168,11 +174,23 @@ impl KnownGateway {
         events.await;
     }
 
-    /// Keeps the NetworkPolicy, once all SparkConnects are known; never ends.
-    pub(super) async fn keep_policy(&self, client: &Client, all: &Store<Watched>, default: ConnectAccess) {
+    /// Keeps the NetworkPolicy, once all SparkConnects are known, and queues those of which one has to give up its port;
+    /// never ends.
+    pub(super) async fn keep_policy(
+        &self,
+        connects: &Source<SparkConnect, KeptConnect>,
+        default: ConnectAccess,
+    ) {
+        let (client, all) = (&connects.cluster.client, &connects.cache);
         all.wait_until_ready().await.expect("the writer lives as long as the watch");
         let mut applied = None;
         loop {
+            let shared = self.shared(all);
+            for connect in all.state() {
+                if connect.kept.gateway_port.is_some_and(|port| shared.contains(&port)) {
+                    connects.queue.add(&*connect);
+                }
+            }
             let policy = Some(self.policy(all, default)).filter(|policy| applied.as_ref() != Some(policy));
             if let Some(policy) = policy {
                 match calls::apply(client, &self.setup.gateway.namespace, &policy).await {
@@ -185,6 +203,15 @@ impl KnownGateway {
             }
             sleep(PAUSE).await;
         }
+    }
+
+    /// Finds the ports that two SparkConnects have, and returns those of them that are new.
+    fn shared(&self, all: &Store<Watched>) -> HashSet<i32> {
+        let mut seen = HashSet::new();
+        let ports = all.state().into_iter().filter_map(|connect| connect.kept.gateway_port);
+        let found: HashSet<_> = ports.filter(|port| !seen.insert(*port)).collect();
+        let known = mem::replace(&mut self.given.lock().shared, found.clone());
+        &found - &known
     }
 
     fn policy(&self, all: &Store<Watched>, default: ConnectAccess) -> Value {
@@ -253,6 +280,7 @@ mod tests {
         let port = |recorded, others: &[Value]| {
             let own = created("own", recorded, own);
             let cache = cache(&[slice::from_ref(&own), others].concat());
+            gateway.shared(&cache);
             gateway.port(&from_value(own).unwrap(), &cache)
         };
         assert_eq!(port(None, &[]), Some(1));

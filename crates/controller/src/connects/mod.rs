@@ -48,14 +48,14 @@ pub(super) struct Context {
 
 /// Runs the reconcile loop of SparkConnects until `stop` is cancelled; `writer` fills the cache of [`Context::source`].
 pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: CancellationToken) {
-    let Source { cluster, queue, cache, .. } = &context.source;
+    let Source { cluster, queue, .. } = &context.source;
     let parts = context.parts.follow(&cluster.watching);
     let follow_parts = parts.for_each(async |(namespace, name)| queue.push(&namespace, &name));
     let keep_gateway = async {
         let Some(gateway) = &context.gateway else { return future::pending().await };
         let follow = gateway.follow(&context.source);
         let access = context.policy.default_access;
-        future::join(follow, gateway.keep_policy(&cluster.client, cache, access)).await;
+        future::join(follow, gateway.keep_policy(&context.source, access)).await;
     };
     let work = async {
         if stop.run_until_cancelled(context.synced()).await.is_some() {
