@@ -57,12 +57,14 @@ use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
-use std::{collections::HashSet, mem, sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
 use submitter::Submitter;
-use tokio::task::JoinSet;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 use unreadable::UnreadableObjects;
 pub use watch::Watching;
 use work::Turns;
@@ -194,20 +196,28 @@ impl Context {
 /// Work for which no reconcile waits. What has not ended is given up when this value is dropped, even if it has a request
 /// without an answer: a leader that has lost the lease has no time to wait.
 #[derive(Default)]
-struct Background(Mutex<JoinSet<()>>);
+struct Background {
+    tasks: TaskTracker,
+    over: CancellationToken,
+}
 
 impl Background {
     fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.0.lock();
-        // The set keeps a task that has ended until somebody asks for its result.
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn(work);
+        let over = self.over.clone();
+        self.tasks.spawn(async move { over.run_until_cancelled(work).await });
     }
 
     /// Gives up all work and waits until it has ended.
     async fn stop(&self) {
-        let mut tasks = mem::take(&mut *self.0.lock());
-        tasks.shutdown().await;
+        self.over.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.over.cancel();
     }
 }
 
