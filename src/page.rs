@@ -20,7 +20,9 @@ pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
     let stop = process::begin(&settings.log, &[])?;
     // The pod's own account is not read, even where there is one.
     let mut config = Config::new(settings.api_server.parse::<Uri>().context("--api-server is no URL")?);
-    config.root_cert_file = Some(settings.certificate_authority.clone());
+    // Read anew again and again. Without a list here, too, certificates of the system would be needed, and the image has none.
+    (config.root_cert, config.root_cert_file) =
+        (Some(Vec::new()), Some(settings.certificate_authority.clone()));
     // What precedes the slash is the manager of the fields that somebody changes by a button, in `metadata.managedFields`.
     let agent = HeaderValue::from_static(concat!("spark-operator-page/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));

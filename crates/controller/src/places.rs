@@ -37,17 +37,15 @@ enum Place {
     /// Since when there is a reason to work on the object; none if only its time has come.
     Waiting(Option<Instant>),
     /// Since when the object is worked on, and since when there is a reason to do so again.
-    Running {
-        since: Instant,
-        again: Option<Instant>,
-    },
+    Running { since: Instant, again: Option<Instant> },
 }
 
 impl Places {
     /// Has an object wait, or be worked on again if it is being worked on. `since` is when there was a reason; none if only its
     /// time has come.
     pub(super) fn push(&mut self, key: Key, since: Option<Instant>) {
-        if let Some(Place::Waiting(before) | Place::Running { again: before, .. }) = self.places.get_mut(&key) {
+        if let Some(Place::Waiting(before) | Place::Running { again: before, .. }) = self.places.get_mut(&key)
+        {
             return *before = before.or(since);
         }
         if let Some(due) = self.due.remove(&key) {

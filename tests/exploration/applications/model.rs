@@ -191,10 +191,11 @@ impl Model {
         }
     }
 
-    /// Whether an application in a queue of Kueue has a driver. A request of an operator that has crashed may make one late.
+    /// Whether an application in a queue of Kueue has a driver. A request of an operator that may have
+    /// crashed may make one late.
     fn has_driver_in_queue(&self, world: &World) -> bool {
         let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
-        let is_late = self.config.budget.of(Trouble::Crash) > 0;
+        let is_late = world.left.of(Trouble::Crash) < self.config.budget.of(Trouble::Crash);
         self.config.setting.is_queued && !is_late && world.drivers.iter().flatten().any(lives)
     }
 

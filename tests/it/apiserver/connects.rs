@@ -49,7 +49,8 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     namespace.delete::<Service>("notebook-server").await;
     namespace.there::<Service>("notebook-server").await;
     namespace.merge::<ConfigMap>("notebook-conf", &json!({"data": {"executor-pod-template.yaml": "none"}}));
-    let is_restored = |there: &Value| there.is_object() && there["data"]["executor-pod-template.yaml"] != "none";
+    let is_restored =
+        |there: &Value| there.is_object() && there["data"]["executor-pod-template.yaml"] != "none";
     namespace.until::<ConfigMap>("notebook-conf", "is restored", is_restored).await;
 
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"cores": 2}}}));
