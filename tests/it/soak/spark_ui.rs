@@ -68,9 +68,9 @@ fn every_tab_of_the_ui_works_behind_the_page_and_nothing_is_killed_by_a_link() {
     shows(&mut browser, &window, links["Streaming"].as_str().unwrap(), "Completed Batches");
     browser.until(is_drawn);
     browser.keeps_picture("page-ui-streaming.png");
-    leads_to(&mut browser, "a[href*='/streaming/batch/']", "Batch Duration");
+    leads_to(&mut browser, "a[href*='batch'][href*='id=']", "Batch Duration");
     shows(&mut browser, &window, links["Structured Streaming"].as_str().unwrap(), "RUNNING");
-    leads_to(&mut browser, "a[href*='/statistics']", "Streaming Query Statistics");
+    leads_to(&mut browser, "a[href*='statistics']", "Streaming Query Statistics");
     browser.until(is_drawn);
     delete("page-streams");
     println!("soak: Spark {}: {} tabs of the UI work behind the page", spark_version(), TABS.len());
@@ -78,7 +78,9 @@ fn every_tab_of_the_ui_works_behind_the_page_and_nothing_is_killed_by_a_link() {
 
 /// Clicks a link of the page, and waits until the page to which it leads shows these words.
 fn leads_to(browser: &mut Browser, link: &str, words: &str) {
-    browser.evaluate(&format!("document.querySelector({}).click()", json!(link)));
+    let link = format!("document.querySelector({})", json!(link));
+    browser.until(&format!("{link} !== null"));
+    browser.evaluate(&format!("{link}.click()"));
     browser.until(&format!("document.body.innerText.includes({})", json!(words)));
 }
 

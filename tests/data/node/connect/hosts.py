@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
 
-@udf
 def host(_):
     time.sleep(20)
     return os.uname().nodename
@@ -16,6 +15,6 @@ def host(_):
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 # Without a shuffle, whose data keep executors alive.
-rows = spark.range(0, 2, 1, 2).select(host("id").alias("host")).collect()
+rows = spark.range(0, 2, 1, 2).select(udf(host)("id").alias("host")).collect()
 print("executors:", *sorted(row.host for row in rows))
 spark.stop()
