@@ -191,16 +191,14 @@ async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Res
     if let Some(words) = window.reader.lack("patch", resource, namespace, name).await {
         return Err(Refusal::forbidden(words));
     }
-    let is_form = page.secrets.is_form(window.key.as_bytes(), Query::of(body).get("form"));
-    match *method {
-        Method::POST if is_form => return Ok(None),
-        Method::POST => {
-            return Err(Refusal::forbidden("This form is not of this page, so nothing was killed."));
-        }
-        _ => {}
+    let posted = Query::of(body);
+    if *method == Method::POST && page.secrets.is_form(window.key.as_bytes(), posted.get("form")) {
+        return Ok(None);
     }
+    // Spark kills by a form since 4.1, whose fields the driver takes from the address as well.
+    let posted = posted.with("form", "").address("");
     let question = html! {
-        form method="post" {
+        form method="post" action=[Some(posted).filter(|posted| !posted.is_empty())] {
             (hidden(&page.secrets.form(window.key.as_bytes())))
             p { "Kill it? Its tasks end, and what they have done is lost." }
             button { "Kill" }

@@ -169,8 +169,12 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
         browser.open(&format!("{window}/{tab}")).unwrap();
         browser.until(&format!("document.body.innerText.includes({})", json!(words)));
     }
+    // Spark has a form since 4.1, and a link before.
     let kills =
-        "[...document.querySelectorAll('a')].map(link => link.href).find(url => url.includes('/kill/'))";
+        "[...document.querySelectorAll('a')].map(link => link.href).concat([...document.forms].map(form =>
+        `${form.action}?${new URLSearchParams(new FormData(form))}`)).find(url => url.includes('/kill/'))";
+    // The words may come before the link has.
+    browser.until(&format!("{kills} !== undefined"));
     let kill = browser.evaluate(kills);
     browser.open(&format!("{window}/executors/")).unwrap();
     // The rows are fetched by a script.
@@ -189,6 +193,16 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
         browser.until("document.body.innerText.includes('Kill it?')");
         assert!(!log(DRIVER).contains("killed:"), "nobody has answered");
     }
+    browser.open(&format!("{window}/jobs/")).unwrap();
+    browser.until(&format!("{kills} !== undefined"));
+    let is_form = browser.evaluate("[...document.forms].some(form => form.action.includes('/kill/'))");
+    if is_form == true {
+        browser.evaluate("[...document.forms].find(form => form.action.includes('/kill/')).submit()");
+    } else {
+        browser.open(kill).unwrap();
+    }
+    browser.until("document.body.innerText.includes('Kill it?')");
+    assert!(!log(DRIVER).contains("killed:"), "nobody has answered");
     browser.evaluate("document.querySelector('button').click()");
     until("the job is killed", || log(DRIVER).contains("killed: True"));
 }
