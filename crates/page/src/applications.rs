@@ -95,12 +95,7 @@ pub(crate) async fn show(session: Session) -> Response {
 }
 
 fn filter(query: &Query) -> Markup {
-    let field = |name: &str, title: &str| {
-        let pattern = match name {
-            "attempts" | "wanted" | "running" | "failed" => Some(r"\d+"),
-            "submitted" | "took" => Some(r"(\d+h)?\s*(\d+m)?\s*(\d+s)?"),
-            _ => None,
-        };
+    let limited = |name: &str, title: &str, pattern: Option<&str>| {
         html! {
             span {
                 label for=(name) { (title) } " "
@@ -108,6 +103,9 @@ fn filter(query: &Query) -> Markup {
             }
         }
     };
+    let field = |name, title| limited(name, title, None);
+    let least = |name, title| limited(name, title, Some(r"\d+"));
+    let time = |name, title| limited(name, title, Some(r"(\d+h)?\s*(\d+m)?\s*(\d+s)?"));
     let choice = |name: &str, title: &str, words: &[&str]| {
         html! {
             span {
@@ -128,10 +126,10 @@ fn filter(query: &Query) -> Markup {
             details #more {
                 summary { "More" }
                 p.links {
-                    (field("name", "Name")) (field("attempts", "Attempts, at least"))
-                    (field("wanted", "Executors wanted, at least")) (field("running", "Running, at least"))
-                    (field("failed", "Failed, at least")) (field("submitted", "Submitted within (2h)"))
-                    (field("took", "Took at least (90m)"))
+                    (field("name", "Name")) (least("attempts", "Attempts, at least"))
+                    (least("wanted", "Executors wanted, at least")) (least("running", "Running, at least"))
+                    (least("failed", "Failed, at least")) (time("submitted", "Submitted within (2h)"))
+                    (time("took", "Took at least (90m)"))
                 }
             }
             @for name in ["sort", "order"] {
