@@ -9,10 +9,10 @@ use std::{
 use tokio::time::Instant;
 use work::Lines;
 
-/// How long an object may wait, or a reconcile may take, while no reconcile ends, before the loop counts as stuck. Each
+/// The longest time for which an object waits, or a reconcile takes, while no reconcile ends: then the loop counts as stuck. Each
 /// request has a deadline of half a minute, and a reconcile whose requests all fail makes two or three requests.
 const STUCK: Duration = Duration::from_secs(3 * 60);
-/// How long a single reconcile may take, even if other reconciles end: it may have a thousand events to send to an API
+/// The longest time of a single reconcile, even if other reconciles end: it may have a thousand events to send to an API
 /// server that is slow for each of them.
 const HUNG: Duration = Duration::from_secs(15 * 60);
 
@@ -26,7 +26,7 @@ pub(super) struct Places {
     places: HashMap<Key, Place>,
     /// When each object comes back that is in `later`.
     due: HashMap<Key, Instant>,
-    /// How many objects of each namespace are worked on.
+    /// The number of objects of each namespace that are worked on.
     running: HashMap<String, u16>,
     /// When the work on an object last ended.
     moved: Option<Instant>,

@@ -24,7 +24,7 @@ pub struct Claim {
     is_dynamic: bool,
 }
 
-/// Who asks for the sums, in messages.
+/// The name, in messages, of what the sums of requests are needed for.
 pub const ASKER: &str = "the ResourceQuotas of the namespace";
 
 /// The limit of a quota for one resource.

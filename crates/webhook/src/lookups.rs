@@ -31,7 +31,7 @@ impl Caller {
     }
 }
 
-/// Who may have questions asked, and how many.
+/// The rule for questions to the API server: those clients for whom it is asked, each in its turn.
 #[derive(Debug)]
 pub struct Lookups {
     is_for_api_servers: bool,

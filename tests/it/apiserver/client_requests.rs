@@ -1,4 +1,5 @@
-//! What other programs send to create applications, with the fields that the CRD does not have, nulls and empty lists.
+//! Proves that requests by which other programs create applications are taken, with fields that the CRD does not have, nulls and
+//! empty lists.
 
 use crate::apiserver::prelude::*;
 
@@ -8,7 +9,7 @@ struct Request {
     /// The repository, the file and the commit that send it.
     source: String,
     sends: Value,
-    /// What is at some places of the driver (JSON pointers); null is for what is not there.
+    /// The values at some places of the driver (JSON pointers); null where nothing may be.
     driver: BTreeMap<String, Value>,
 }
 

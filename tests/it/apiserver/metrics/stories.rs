@@ -4,7 +4,7 @@ use super::{Day, There};
 use crate::apiserver::{applications::hopeless, prelude::*, spark};
 use api::State;
 
-/// How many stories there are.
+/// The number of stories in `tests/data/day.yaml`.
 pub(super) const STORIES: usize = 14;
 
 /// The fate of an application, in `tests/data/day.yaml`: its steps in each part of the day. No operator runs in the breaks.
