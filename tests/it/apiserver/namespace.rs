@@ -68,6 +68,7 @@ impl Namespace {
         delete_all::<NetworkPolicy>(&client, name).await;
         delete_all::<EndpointSlice>(&client, name).await;
         delete_all::<Event>(&client, name).await;
+        delete_all::<ResourceQuota>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in
         // two clusters at once.
         let kubeconfig =

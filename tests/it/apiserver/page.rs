@@ -425,8 +425,10 @@ async fn the_overview_names_what_waits_and_a_driver_that_starts_or_is_gone_is_to
     let namespace = Namespace::new("overview").await;
     // One in each state that lasts: see there.
     fleet::make(&namespace, 41).await;
+    // Of pods that there are not: for a moment, the API server would refuse those of the next run of this test.
     let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cores"}, "spec": {"hard": {"requests.cpu": "10"}},
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cores"},
+        "spec": {"hard": {"requests.cpu": "10"}, "scopes": ["Terminating"]},
     });
     namespace.create::<ResourceQuota>(&quota).await;
     let used = json!({"hard": {"requests.cpu": "10"}, "used": {"requests.cpu": "3"}});
