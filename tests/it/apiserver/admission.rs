@@ -1,6 +1,6 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{kubectl::kubectl_refuses, reinvocation};
+use super::reinvocation;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
@@ -118,7 +118,7 @@ fn annotations_that_cannot_be_carried_out_are_refused_with_the_place(namespace: 
         let mut pod = pod("driver-pod");
         pod["metadata"]["annotations"][format!("sparkoperator.k8s.io/{annotation}")] = json!(value);
         assert_eq!(
-            kubectl_refuses(&pod, &["create", "--namespace", namespace.name, "-f", "-"]),
+            try_kubectl_with(&pod, &["create", "--namespace", namespace.name, "-f", "-"]).unwrap_err(),
             format!(
                 "Error from server (Forbidden): error when creating \"STDIN\": admission webhook \
                  \"mutate--v1-pod.sparkoperator.k8s.io\" denied the request: {complaint}"

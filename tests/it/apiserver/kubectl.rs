@@ -4,26 +4,17 @@ use crate::{prelude::*, program};
 
 /// Returns what `kubectl` prints; panics if it fails.
 pub(crate) fn kubectl(arguments: &[&str]) -> String {
-    run(arguments, "").unwrap_or_else(|stderr| panic!("kubectl {}: {stderr}", arguments.join(" ")))
+    kubectl_reads("", arguments)
 }
 
 /// Returns what `kubectl` prints with `object` as its input (`-f -`); panics if it fails.
 pub(crate) fn kubectl_with(object: &Value, arguments: &[&str]) -> String {
-    try_kubectl_with(object, arguments)
-        .unwrap_or_else(|stderr| panic!("kubectl {}: {stderr}", arguments.join(" ")))
+    kubectl_reads(&object.to_string(), arguments)
 }
 
 /// Returns what `kubectl` prints with `text` as its input (`-f -`); panics if it fails.
 pub(crate) fn kubectl_reads(text: &str, arguments: &[&str]) -> String {
     run(arguments, text).unwrap_or_else(|stderr| panic!("kubectl {}: {stderr}", arguments.join(" ")))
-}
-
-/// Returns the error of `kubectl` with `object` as its input; panics if it succeeds.
-pub(crate) fn kubectl_refuses(object: &Value, arguments: &[&str]) -> String {
-    match try_kubectl_with(object, arguments) {
-        Ok(stdout) => panic!("kubectl {} succeeded: {stdout}", arguments.join(" ")),
-        Err(stderr) => stderr,
-    }
 }
 
 /// Returns what `kubectl` prints with `object` as its input, or its error.

@@ -1,6 +1,6 @@
 //! Tests the contents of the logs and metrics of a working operator.
 
-use super::{kubectl::kubectl_refuses, operator::METRICS};
+use super::operator::METRICS;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_wh
             "sparkoperator.k8s.io/memory-limit": "hush-limit",
         },
     });
-    kubectl_refuses(&denied, &["create", "--namespace", here, "-f", "-"]);
+    try_kubectl_with(&denied, &["create", "--namespace", here, "-f", "-"]).unwrap_err();
     let line = eventually("the denial is logged", async || {
         let log = operator.log();
         let denied = log.lines().find(|line| line.contains("\"denied\"")).map(str::to_owned);

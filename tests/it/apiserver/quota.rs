@@ -1,7 +1,7 @@
 //! Proves that an application for which its namespace has no room is refused. The ResourceQuotas are real, but no
 //! controller counts their use in this cluster, so the test writes their status.
 
-use super::{certificates::bundle, kubectl::kubectl_refuses};
+use super::certificates::bundle;
 use crate::{
     apiserver::prelude::*,
     webhook::{Client, handshake, trusting},
@@ -43,7 +43,7 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
                    3Gi are used and 5Gi left: lower spec.executor.instances, or memory or memoryOverhead of driver and executor, or wait \
                    until others have ended";
     assert_eq!(
-        kubectl_refuses(&of_executors(3), &create),
+        try_kubectl_with(&of_executors(3), &create).unwrap_err(),
         format!("Error from server (Forbidden): error when creating \"STDIN\": {DENIED}{no_room}")
     );
     calls::tried_in(namespace.name, &of_executors(2)).unwrap();

@@ -3,7 +3,7 @@
 
 use super::{
     installation::is_not_ready,
-    kubectl::{kubectl_reads, kubectl_refuses},
+    kubectl::kubectl_reads,
     namespace::{call_locally, review_pods_only},
     operator::{BESIDE, METRICS},
 };
@@ -195,7 +195,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         ),
         (balanced("outside"), "sparkUIOptions.serviceType", "services", "services"),
     ] {
-        let refused = kubectl_refuses(&application, &create);
+        let refused = try_kubectl_with(&application, &create).unwrap_err();
         let why = format!(
             "spec.{field}: user `alice` may not create {resource} in namespace rights: leave the field out, have an admin grant \
              that right (kubectl create role create-{resource} --namespace=rights --verb=create --resource={kind}; kubectl create \
@@ -204,7 +204,8 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
         );
         assert!(refused.trim_end().ends_with(&why), "{refused}");
     }
-    let refused = kubectl_refuses(&scheduled("nightly", "@every 1h", &at("x", "login.example.com")), &create);
+    let nightly = scheduled("nightly", "@every 1h", &at("x", "login.example.com"));
+    let refused = try_kubectl_with(&nightly, &create).unwrap_err();
     assert!(
         refused.contains("spec.template.driverIngressOptions[0].ingressURLFormat: user `alice`"),
         "{refused}"
@@ -247,7 +248,8 @@ async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_a
     kubectl(&["label", "namespace", namespace.name, level]);
     let privileged = plain_pod(&json!({"name": "any"}));
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    assert!(kubectl_refuses(&privileged, &create).contains("violates PodSecurity"));
+    let refused = try_kubectl_with(&privileged, &create).unwrap_err();
+    assert!(refused.contains("violates PodSecurity"), "{refused}");
 
     let deployment: Vec<Value> = documents("manifests/deployment/operator.yaml");
     let mut pod = deployment[0]["spec"]["template"].clone();
