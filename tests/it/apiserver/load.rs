@@ -4,7 +4,7 @@
 use crate::apiserver::prelude::*;
 use api::{Lenient, State};
 use futures::TryStreamExt;
-use hyper::Request;
+use hyper::Uri;
 use kube::runtime::{WatchStreamExt, watcher};
 
 const TENANTS: usize = 10;
@@ -15,10 +15,6 @@ const RETRIED: &str = "load-1";
 const MOST: f64 = 30.0;
 /// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-/// The number of requests to the API server. Each key has verb and kind of object (`LIST pods`), and the namespace
-/// (`load-0`).
-type Calls = Arc<Mutex<BTreeMap<(String, String), usize>>>;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
@@ -31,14 +27,8 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     let namespace = Namespace::new("load").await;
     let tenants = Tenants::begin().await;
     let proxy = Proxy::start().await;
-    let calls = Calls::default();
-    let counted = Arc::clone(&calls);
-    proxy.guarded_by(Box::new(move |request| {
-        *counted.lock().unwrap().entry(call(request)).or_default() += 1;
-        Vec::new()
-    }));
     let operator = Operator::with(&namespace).through(&proxy).start().await;
-    calls.lock().unwrap().clear();
+    let begun = proxy.requests().len();
     let _kubelet = tenants.kubelet();
 
     // The applications of the broken tenant come first.
@@ -49,7 +39,10 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
         .await
         .expect("all applications but those of the broken tenant are COMPLETED");
 
-    let calls = calls.lock().unwrap().clone();
+    let mut calls = BTreeMap::<_, usize>::new();
+    for (method, uri) in &proxy.requests()[begun..] {
+        *calls.entry(call(method, uri)).or_default() += 1;
+    }
     let ended = tenants.states(BROKEN).await.into_iter().filter(|state| *state != State::New).count();
     tenants.end().await;
     operator.stop().await;
@@ -70,9 +63,8 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     if is_as_wanted { Ok(others) } else { Err(seen) }
 }
 
-/// Returns verb and kind, and the namespace, of a request.
-pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
-    let uri = request.uri();
+/// Returns verb and kind (`LIST pods`), and the namespace, of a request.
+pub(crate) fn call(method: &Method, uri: &Uri) -> (String, String) {
     let parts = uri.path().split('/').skip(1).collect::<Vec<_>>();
     let resource = match &parts[..] {
         ["api", _, resource @ ..] | ["apis", _, _, resource @ ..] => resource,
@@ -85,11 +77,11 @@ pub(crate) fn call(request: &Request<Bytes>) -> (String, String) {
     };
     let is_of_objects = matches!(parts[..], ["api" | "apis", ..]);
     let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
-    let verb = match *request.method() {
+    let verb = match *method {
         Method::GET if is_watch => "WATCH",
         // What is not about objects, such as `/version`, has no kind.
         Method::GET if !is_named && is_of_objects => "LIST",
-        _ => request.method().as_str(),
+        _ => method.as_str(),
     };
     (format!("{verb} {kind}"), namespace.to_owned())
 }

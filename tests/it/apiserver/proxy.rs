@@ -7,7 +7,7 @@ use certificates::Certificates;
 use futures::future::join;
 use http_body_util::{BodyExt, Either, Full, combinators::BoxBody};
 use hyper::{
-    Request, Response,
+    Request, Response, Uri,
     body::{Frame, Incoming},
     client::conn::http1::{self as client, SendRequest},
     header::{CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER},
@@ -98,8 +98,7 @@ enum Verdict {
 struct Shared {
     traps: Mutex<Vec<Set>>,
     guard: OnceLock<Guard>,
-    /// Method, path and time of every request that changes something.
-    writes: Mutex<Vec<(String, String, Instant)>>,
+    requests: Mutex<Vec<(Method, Uri)>>,
     /// The number of bytes of all bodies of requests, and of those of answers.
     requested: AtomicUsize,
     answered: AtomicUsize,
@@ -176,13 +175,19 @@ impl Proxy {
         Trap { call, caught }
     }
 
-    /// Returns method, path and time of every request so far that changes something in `namespace`, except the renewals
-    /// of its Lease.
-    pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(String, String, Instant)> {
+    /// Returns method and address of every request so far, except dry runs.
+    pub(crate) fn requests(&self) -> Vec<(Method, Uri)> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+
+    /// Returns those of [`Self::requests`] that change something in `namespace`, except the renewals of its Lease.
+    pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(Method, Uri)> {
         let folder = format!("/namespaces/{namespace}/");
-        let writes = self.shared.writes.lock().unwrap();
-        let is_lease = |path: &str| path.contains("/leases");
-        writes.iter().filter(|(_, path, _)| path.contains(&folder) && !is_lease(path)).cloned().collect()
+        let mut requests = self.requests();
+        requests.retain(|(method, uri)| {
+            *method != Method::GET && uri.path().contains(&folder) && !uri.path().contains("/leases")
+        });
+        requests
     }
 
     /// Returns the number of bytes so far in the bodies of requests, and in those of answers.
@@ -382,14 +387,12 @@ impl Visit {
     async fn answer(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         let request = Request::from_parts(parts, body.collect().await?.to_bytes());
-        // A dry run stores nothing: it neither counts as a write nor meets a trap or fault.
+        // A dry run stores nothing: it neither counts as a request nor meets a trap or fault.
         if request.uri().query().is_some_and(|query| query.contains("dryRun")) {
             return self.forward(request).await;
         }
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
-        if method != "GET" {
-            self.shared.writes.lock().unwrap().push((method.clone(), path.clone(), Instant::now()));
-        }
+        self.shared.requests.lock().unwrap().push((request.method().clone(), request.uri().clone()));
         let faults = self.shared.guard.get().map_or_else(Vec::new, |guard| guard(&request));
         let body = request.body().clone();
         self.pass(&method, &path, &body, Moment::Before).await?;

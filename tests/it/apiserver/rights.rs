@@ -22,12 +22,6 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
     let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let proxy = Proxy::start().await;
-    let paths = Arc::new(Mutex::new(BTreeSet::new()));
-    let recorded = Arc::clone(&paths);
-    proxy.guarded_by(Box::new(move |request| {
-        recorded.lock().unwrap().insert(request.uri().to_string());
-        Vec::new()
-    }));
     let operator = team.operator(&namespace).through(&proxy).start().await;
     kubectl_with(&application("elsewhere"), &["create", "--namespace", OTHER, "-f", "-"]);
     for (place, name) in [("rights", "pi"), ("rights-b", "tau")] {
@@ -44,7 +38,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
     ];
     // Every account may ask for its own rights and for the version of Kubernetes.
     let open_to_all = ["/selfsubject", "/version"];
-    let paths = paths.lock().unwrap().clone();
+    let paths: BTreeSet<_> = proxy.requests().into_iter().map(|(_, uri)| uri.to_string()).collect();
     let others: Vec<_> = paths
         .iter()
         .filter(|path| !ours.iter().any(|ours| path.contains(ours)))

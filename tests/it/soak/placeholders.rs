@@ -21,7 +21,7 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left()
  {
     let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
-    let used = Arc::new(Mutex::new(BTreeSet::new()));
+    let mut used = BTreeSet::new();
     for (method, path, says) in [
         ("POST", "/workloads", ""),
         ("POST", "/podgroups", ""),
@@ -35,11 +35,6 @@ async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of
         for moment in [Moment::Before, Moment::After] {
             let namespace = Namespace::new("gang-kubernetes").await;
             let proxy = Proxy::start().await;
-            let using = Arc::clone(&used);
-            proxy.guarded_by(Box::new(move |request| {
-                using.lock().unwrap().extend(right(request.method(), request.uri().path()));
-                Vec::new()
-            }));
             let operator = with_gangs(&namespace).through(&proxy).start().await;
             let call = Call { method, path };
             let trap = proxy.hold_saying(says, call, moment);
@@ -58,11 +53,12 @@ async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of
             })
             .await;
             assert_eq!(namespace.drivers_ever().await.len(), 1, "{call:?} {moment:?}");
+            used.extend(proxy.requests().iter().filter_map(|(method, uri)| right(method, uri.path())));
         }
     }
     let granted = |flags: &[&str]| granted_with(&[&[ENABLED], flags].concat());
     let granted = granted(&[KUBERNETES]).difference(&granted(&[])).cloned().collect::<BTreeSet<_>>();
-    let unused: Vec<_> = granted.difference(&used.lock().unwrap()).cloned().collect();
+    let unused: Vec<_> = granted.difference(&used).cloned().collect();
     assert!(!granted.is_empty() && unused.is_empty(), "granted by {KUBERNETES}, and not used: {unused:?}");
 }
 
