@@ -50,8 +50,6 @@ async fn the_life_of_an_application_costs_no_more_than_it_did() {
     measured.insert("bytes sent".to_owned(), each(sent_now - sent));
     measured.insert("bytes received".to_owned(), each(received_now - received));
     measured.insert(MEMORY.to_owned(), peak.get() as f64 / 1024.0);
-    namespace.clear::<SparkApplication>().await;
-    namespace.clear::<Pod>().await;
     operator.stop().await;
     keep(&data("budget.json"), "life of an application", &measured, tolerance);
 }

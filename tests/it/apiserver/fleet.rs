@@ -54,8 +54,6 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
 
     namespace.merge::<SparkApplication>("odd", &json!({"spec": {"type": "Scala"}}));
     namespace.reaches("odd", "FAILED").await;
-    operator.stop().await;
-    namespace.clear::<SparkApplication>().await;
 }
 
 /// Creates applications in every state that lasts, as an earlier operator would have left them.

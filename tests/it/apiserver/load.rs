@@ -44,7 +44,6 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
         *calls.entry(call(method, uri)).or_default() += 1;
     }
     let ended = tenants.states(BROKEN).await.into_iter().filter(|state| *state != State::New).count();
-    tenants.end().await;
     operator.stop().await;
 
     let sum = |is_wanted: &dyn Fn(&str, &str) -> bool| {
@@ -171,22 +170,6 @@ impl Tenants {
                 completed.insert((application.namespace(), application.name_any()));
             }
         }
-    }
-
-    /// Deletes the applications and pods of all tenants, so that the next test need not.
-    async fn end(&self) {
-        for tenant in 0..TENANTS {
-            let applications = Api::<SparkApplication>::namespaced(self.client.clone(), &name(tenant));
-            applications.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
-            let pods = Api::<Pod>::namespaced(self.client.clone(), &name(tenant));
-            pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
-        }
-        eventually("no driver is left", async || {
-            let pods = Api::<Pod>::all(self.client.clone());
-            let left = pods.list_metadata(&ListParams::default()).await.unwrap().items.len();
-            seen(left == 0, left)
-        })
-        .await;
     }
 
     async fn states(&self, tenant: &str) -> Vec<State> {

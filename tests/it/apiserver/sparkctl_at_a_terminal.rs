@@ -1,6 +1,5 @@
 //! Tests what `sparkctl` shows at a terminal.
 
-use super::calls::delete_object;
 use crate::{apiserver::prelude::*, tmux::Terminal};
 use std::os::unix::fs::symlink;
 
@@ -68,9 +67,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
     }
-    let mut notebook = connect("notebook");
-    notebook["metadata"]["namespace"] = json!("screen");
-    namespace.apply(&notebook);
+    namespace.apply(&connect("notebook"));
     let terminal = Terminal::new(100, 20);
     terminal.types("source <(sparkctl completion bash); clear");
     terminal.until(|screen| screen.trim_end() == "$");
@@ -97,7 +94,6 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
     terminal.presses("Tab");
     terminal.presses("Tab");
     terminal.until(|screen| screen.contains("nightly-import  nightly-report"));
-    delete_object(&notebook);
 }
 
 #[tokio::test]

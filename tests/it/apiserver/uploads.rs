@@ -96,7 +96,6 @@ async fn an_application_names_what_was_uploaded_for_it() {
     let by_hand = namespace.application("by-hand").await;
     assert_eq!(by_hand["spec"]["mainApplicationFile"], "s3a://jobs/uploads/by-hand/main.jar");
     assert_eq!(by_hand["spec"]["hadoopConfigMap"], "mine");
-    namespace.clear::<ScheduledSparkApplication>().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

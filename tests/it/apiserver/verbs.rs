@@ -201,7 +201,6 @@ async fn create_makes_an_application_from_a_schedule_that_the_schedule_does_not_
     assert_eq!(made["metadata"]["labels"], Value::Null);
     assert_eq!(made["spec"]["mainClass"], application("x")["spec"]["mainClass"]);
     refuses(&["create", "x", "--from", "none"], "", NOT_FOUND, &[]);
-    namespace.clear::<ScheduledSparkApplication>().await;
 }
 
 #[tokio::test]
@@ -370,7 +369,6 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
     assert_eq!(name, "scheduledsparkapplication.sparkoperator.k8s.io/nightly\n");
     let list: Value = serde_json::from_str(&does(&["list", "--schedule", "-A", "-o", "json"], "")).unwrap();
     assert_eq!(list["items"][0]["kind"], "ScheduledSparkApplication");
-    does(&["delete", "--schedule", "nightly"], "");
 }
 
 #[tokio::test]

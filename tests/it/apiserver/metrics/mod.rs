@@ -11,7 +11,6 @@ use crate::{
     docs::lists_metrics,
 };
 use api::State;
-use k8s_openapi::api::events::v1::Event;
 use kube::{
     api::ApiResource,
     runtime::{
@@ -68,12 +67,6 @@ async fn after_a_day_of_twenty_eight_applications_and_two_restarts_all_numbers_a
     // Further reconciles count nothing again.
     assert_eq!(day.compared(&operator, &noon).await, all);
     operator.stop().await;
-    // The next test would need minutes to delete these thousands of objects.
-    namespace.clear::<SparkApplication>().await;
-    namespace.clear::<ConfigMap>().await;
-    namespace.clear::<Service>().await;
-    namespace.clear::<Pod>().await;
-    namespace.clear::<Event>().await;
     eprintln!("{CROWD} applications in {} s: {all:#?}", begun.elapsed().as_secs());
 
     lists_metrics(&text);
