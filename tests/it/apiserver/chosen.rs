@@ -8,20 +8,15 @@ use crate::apiserver::prelude::*;
 
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
 const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
-/// A namespace that has no label at first.
-const LABELLED: &str = "chosen-by-label";
-const ELSEWHERE: &str = "not-chosen";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
     let namespace = Namespace::new("chosen").await;
-    for name in [LABELLED, ELSEWHERE] {
-        calls::make_namespace(name);
-    }
+    let (labelled, elsewhere) =
+        (namespace.beside("chosen-by-label").await, namespace.beside("not-chosen").await);
     let label = |team: Value| {
-        let labels = json!({"metadata": {"labels": {"team": team}}});
-        calls::merge(&format!("/api/v1/namespaces/{LABELLED}"), &labels);
+        calls::merge("/api/v1/namespaces/chosen-by-label", &json!({"metadata": {"labels": {"team": team}}}));
     };
     label(Value::Null);
     let flags = ["--namespaces=chosen", "--namespace-selector=team in (data, science)"];
@@ -42,31 +37,21 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
         .await;
     };
     refuses(namespace.name).await;
-    for name in [LABELLED, ELSEWHERE] {
-        calls::tried_in(name, &wrong).unwrap();
-        calls::apply(&application("early"), Some(name));
+    for place in [&labelled, &elsewhere] {
+        calls::tried_in(place.name, &wrong).unwrap();
+        place.apply(&application("early"));
     }
     namespace.apply(&application("listed"));
     namespace.reaches("listed", "SUBMITTED").await;
-    let status = |of: &str, name: &str| {
-        let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{of}/sparkapplications/{name}");
-        let found = calls::get(&path).expect(name);
-        found["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned()
-    };
-    assert_eq!([LABELLED, ELSEWHERE].map(|name| status(name, "early")), ["", ""]);
+    for place in [&labelled, &elsewhere] {
+        assert_eq!(place.application("early").await["status"], Value::Null);
+    }
 
     label(json!("data"));
-    let submitted = async |name: &str| {
-        eventually(&format!("{name} is driven"), async || {
-            let state = status(LABELLED, name);
-            seen(state == "SUBMITTED", state)
-        })
-        .await;
-    };
-    submitted("early").await;
-    refuses(LABELLED).await;
-    calls::apply(&application("late"), Some(LABELLED));
-    submitted("late").await;
+    labelled.reaches("early", "SUBMITTED").await;
+    refuses(labelled.name).await;
+    labelled.apply(&application("late"));
+    labelled.reaches("late", "SUBMITTED").await;
 
     label(json!("web"));
     eventually("it is told that the label is gone", async || {
@@ -75,10 +60,12 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
         seen(told == 2, log)
     })
     .await;
-    calls::apply(&application("after"), Some(LABELLED));
+    labelled.apply(&application("after"));
     namespace.apply(&application("another"));
     namespace.reaches("another", "SUBMITTED").await;
-    assert_eq!([status(LABELLED, "after"), status(ELSEWHERE, "early")], ["", ""]);
+    for (place, name) in [(&labelled, "after"), (&elsewhere, "early")] {
+        assert_eq!(place.application(name).await["status"], Value::Null);
+    }
 }
 
 #[tokio::test]

@@ -9,27 +9,26 @@ use super::{
 };
 use crate::apiserver::prelude::*;
 
-/// A namespace that no operator of these tests works in.
-const OTHER: &str = "rights-other";
-
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_nothing_there() {
     let namespace = Namespace::new("rights").await;
-    for name in ["rights-b", OTHER] {
-        calls::make_namespace(name);
-    }
+    let (another, elsewhere) = (namespace.beside("rights-b").await, namespace.beside("rights-other").await);
     let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let proxy = Proxy::start().await;
     let operator = team.operator(&namespace).through(&proxy).start().await;
-    kubectl_with(&application("elsewhere"), &["create", "--namespace", OTHER, "-f", "-"]);
-    for (place, name) in [("rights", "pi"), ("rights-b", "tau")] {
-        kubectl_with(&application(name), &["create", "--namespace", place, "-f", "-"]);
-        is_submitted(place, name).await;
+    for place in [&elsewhere, &another] {
+        place.apply(&connect("notebook"));
+        place.apply(&application("pi"));
     }
-    assert_eq!(state(OTHER, "elsewhere"), "");
-    a_server_of_spark_connect_is_made_in_the_named_namespaces_alone().await;
+    namespace.apply(&application("pi"));
+    for place in [&namespace, &another] {
+        place.reaches("pi", "SUBMITTED").await;
+    }
+    another.there::<Pod>("notebook-server").await;
+    assert_eq!(elsewhere.application("pi").await["status"], Value::Null);
+    assert_eq!(elsewhere.list::<Pod>().await, Vec::<Value>::new());
 
     let ours = ["rights", "rights-b", "spark-operator"].map(|name| format!("/namespaces/{name}/"));
     let by_name = [
@@ -49,47 +48,26 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
     operator.stop().await;
 }
 
-async fn a_server_of_spark_connect_is_made_in_the_named_namespaces_alone() {
-    // What an earlier test has left would be waited for.
-    for left in [
-        "api/v1/namespaces/rights-b/services",
-        "apis/networking.k8s.io/v1/namespaces/rights-b/networkpolicies",
-    ] {
-        calls::delete(&format!("/{left}/notebook-server"));
-    }
-    calls::delete("/api/v1/namespaces/rights-b/configmaps/notebook-conf");
-    for place in [OTHER, "rights-b"] {
-        kubectl_with(&connect("notebook"), &["create", "--namespace", place, "-f", "-"]);
-    }
-    let server = |place: &str| calls::get(&format!("/api/v1/namespaces/{place}/pods/notebook-server"));
-    eventually("the server is made", async || {
-        let there = server("rights-b");
-        seen(there.is_some(), there)
-    })
-    .await;
-    assert_eq!(server(OTHER), None);
-}
-
 /// A tenant may delete its namespace, and with it the operator's Role in this namespace.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     let namespace = Namespace::new("rights").await;
-    calls::make_namespace("rights-b");
+    let another = namespace.beside("rights-b").await;
     let _no_other = no_other_installation();
     let team = Installation::begin("team-a", "rights,rights-b", WEBHOOK_PORT);
     let withdraw = ["delete", "rolebinding", "team-a-applications", "--namespace"];
     kubectl(&[&withdraw[..], &["rights-b"]].concat());
     let operator = team.operator(&namespace).start().await;
     namespace.apply(&application("pi"));
-    is_submitted("rights", "pi").await;
+    namespace.reaches("pi", "SUBMITTED").await;
     operator.has_logged("no application is driven in a namespace without permissions").await;
     operator.has_logged("not watched until the namespace can be listed").await;
 
     // The operator begins to work in the namespace when it gets the rights, without a restart.
-    calls::apply(&application("tau"), Some("rights-b"));
+    another.apply(&application("tau"));
     team.apply(&["rbac"]);
-    is_submitted("rights-b", "tau").await;
+    another.reaches("tau", "SUBMITTED").await;
     operator.stop().await;
 
     for place in ["rights", "rights-b"] {
@@ -106,12 +84,12 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
     let namespace = Namespace::new("rights").await;
-    calls::make_namespace("rights-b");
+    let another = namespace.beside("rights-b").await;
     let _no_other = no_other_installation();
     let a = Installation::begin("team-a", "rights", WEBHOOK_PORT);
     let first = a.operator(&namespace).elected().start().await;
     namespace.apply(&application("pi"));
-    is_submitted("rights", "pi").await;
+    namespace.reaches("pi", "SUBMITTED").await;
     let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
     let second = b.operator(&namespace).beside().elected().spawn();
     eventually("the second one leads too, and is ready", async || {
@@ -120,19 +98,19 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
         seen(leads == 1.0 && status == 200, (leads, why))
     })
     .await;
-    calls::apply(&application("tau"), Some("rights-b"));
-    is_submitted("rights-b", "tau").await;
+    another.apply(&application("tau"));
+    another.reaches("tau", "SUBMITTED").await;
     for i in 0..5 {
         namespace.apply(&application(&format!("pi-{i}")));
     }
     for i in 0..5 {
-        is_submitted("rights", &format!("pi-{i}")).await;
+        namespace.reaches(&format!("pi-{i}"), "SUBMITTED").await;
     }
     // One goes without the other.
     drop(a);
     first.stop().await;
-    calls::apply(&application("ypsilon"), Some("rights-b"));
-    is_submitted("rights-b", "ypsilon").await;
+    another.apply(&application("ypsilon"));
+    another.reaches("ypsilon", "SUBMITTED").await;
     let (status, body) = second.get(HEALTH, "/readyz").await.unwrap();
     assert_eq!(status, 200, "{body}");
     let running = namespace.runs("pi").await;
@@ -365,18 +343,4 @@ impl Drop for Installation {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": own.collect::<Vec<_>>()});
         kubectl_with(&list, &["delete", "--ignore-not-found", "-f", "-"]);
     }
-}
-
-fn state(namespace: &str, name: &str) -> String {
-    let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{namespace}/sparkapplications/{name}");
-    let application = calls::get(&path).expect(name);
-    application["status"]["applicationState"]["state"].as_str().unwrap_or_default().to_owned()
-}
-
-async fn is_submitted(namespace: &str, name: &str) {
-    eventually(&format!("{namespace}/{name} is submitted"), async || {
-        let state = state(namespace, name);
-        seen(state == "SUBMITTED", state)
-    })
-    .await;
 }
