@@ -389,8 +389,9 @@ mod tests {
         for wrong in
             [String::new(), "form=&action=suspend".to_owned(), format!("form={others}&action=suspend")]
         {
-            let (answer, _) = ask(&page, Method::POST, APPLICATION, one, &wrong).await;
+            let (answer, body) = ask(&page, Method::POST, APPLICATION, one, &wrong).await;
             assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{wrong}");
+            assert!(body.contains("load the page again"), "{body}");
         }
         let edit = format!("{APPLICATION}/edit");
         let (answer, _) = ask(&page, Method::POST, &edit, one, "spec=type: Scala").await;

@@ -5,12 +5,9 @@ use super::{
     fleet,
 };
 use crate::apiserver::prelude::*;
-use axum::{
-    body::to_bytes,
-    http::{
-        Request, Response,
-        header::{AUTHORIZATION, COOKIE, HeaderName, LOCATION},
-    },
+use axum::http::{
+    Request,
+    header::{AUTHORIZATION, COOKIE, HeaderName, LOCATION},
 };
 use futures::future::join;
 use kube::{Config, client::Body};
@@ -104,55 +101,6 @@ fn suspend(shown: &str) -> String {
     form(shown, "suspend")
 }
 
-/// A proxy that lets in whoever has its cookie, and sends the token that it has for them, as oauth2-proxy does. It lets
-/// `/spark/` pass.
-struct Door {
-    client: Client,
-    token: Arc<Mutex<String>>,
-}
-
-impl Door {
-    const KEY: &str = "door=open";
-
-    async fn to(page: &Page, token: &str) -> Self {
-        let token = Arc::new(Mutex::new(token.to_owned()));
-        let (behind, present) = (page.client.clone(), Arc::clone(&token));
-        let pass = move |request: axum::extract::Request| {
-            let (behind, token) = (behind.clone(), present.lock().unwrap().clone());
-            async move {
-                let (mut head, body) = request.into_parts();
-                head.headers.remove(AUTHORIZATION);
-                if head.headers.get(COOKIE).is_some_and(|cookie| cookie == Self::KEY) {
-                    head.headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-                } else if !head.uri.path().starts_with("/spark/") {
-                    let mut refused = Response::new(axum::body::Body::from("the door"));
-                    *refused.status_mut() = StatusCode::UNAUTHORIZED;
-                    return refused;
-                }
-                let body = to_bytes(body, usize::MAX).await.unwrap().to_vec();
-                let answer = behind.send(Request::from_parts(head, Body::from(body))).await.unwrap();
-                let (head, body) = answer.into_parts();
-                let body = body.collect_bytes().await.unwrap();
-                Response::from_parts(head, axum::body::Body::from(body))
-            }
-        };
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = socket.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(socket, Router::new().fallback(pass)).await });
-        let client = Client::try_from(Config::new(format!("http://{address}").parse().unwrap())).unwrap();
-        Self { client, token }
-    }
-
-    fn has(&self, token: &str) {
-        token.clone_into(&mut self.token.lock().unwrap());
-    }
-
-    /// Sends a request with the cookie of the proxy.
-    async fn ask(&self, method: Method, path: &str, form: &str) -> (StatusCode, String, String) {
-        asked(&self.client, (COOKIE, Self::KEY), method, path, form).await
-    }
-}
-
 /// Creates a service account of the namespace `home`, which may do this with applications in `namespace`.
 pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
     let of_applications = &["sparkapplications"][..];
@@ -161,20 +109,28 @@ pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
 
 /// Creates a service account of the namespace `home`, which may do this with these resources of these groups in `namespace`.
 fn account_with(name: &str, home: &str, namespace: &str, rights: &[(&str, &[&str], &[&str])]) {
-    let metadata = json!({"name": name, "namespace": namespace});
+    calls::apply(
+        &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        Some(home),
+    );
+    bound(name, home, Some(namespace), rights);
+}
+
+/// Lets a service account do this in `namespace`, or in the cluster.
+fn bound(name: &str, home: &str, namespace: Option<&str>, rights: &[(&str, &[&str], &[&str])]) {
+    let scope = if namespace.is_some() { "" } else { "Cluster" };
     let rule = |(group, resources, verbs): &(&str, &[&str], &[&str])| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
     let rules: Vec<_> = rights.iter().map(rule).collect();
     let rbac = "rbac.authorization.k8s.io";
-    for object in [
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": home}}),
-        json!({"apiVersion": format!("{rbac}/v1"), "kind": "Role", "metadata": metadata, "rules": rules}),
-        json!({
-            "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": home}],
-        }),
-    ] {
-        calls::apply(&object, object["metadata"]["namespace"].as_str());
+    let role = json!({"apiGroup": rbac, "kind": format!("{scope}Role"), "name": name});
+    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": home}]);
+    for (kind, mut object) in
+        [("Role", json!({"rules": rules})), ("RoleBinding", json!({"roleRef": role, "subjects": subjects}))]
+    {
+        object["apiVersion"] = json!(format!("{rbac}/v1"));
+        object["kind"] = json!(format!("{scope}{kind}"));
+        object["metadata"] = json!({"name": name});
+        calls::apply(&object, namespace);
     }
 }
 
@@ -196,6 +152,16 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     assert!(page.get(&viewer, "/applications").await.contains("You may not list namespaces either"));
     let (status, _, text) = page.ask("nonsense", Method::GET, list, "").await;
     assert!(status == StatusCode::UNAUTHORIZED && text.contains("does not accept this token"), "{text}");
+
+    // An authenticating proxy sends the token, and its own cookie; it lets frames pass without either.
+    let request =
+        Request::get(pi).header(AUTHORIZATION, format!("Bearer {viewer}")).header(COOKIE, "door=open");
+    let text = page.client.request_text(request.body(Vec::new()).unwrap()).await.unwrap();
+    assert!(text.contains("system:serviceaccount:page:viewer") && !text.contains("Log out"), "{text}");
+    assert!(!text.contains(&viewer), "{text}");
+    let frame = "/spark/guess/jobs/";
+    let (status, _, text) = asked(&page.client, (COOKIE, "x=y"), Method::GET, frame, "").await;
+    assert!(status == StatusCode::GONE && text.contains("is closed"), "{text}");
 
     let (of_viewer, of_editor) = join(page.get(&viewer, pi), page.get(&editor, pi)).await;
     let lacks = "You lack the right to patch sparkapplications in the namespace page.";
@@ -225,49 +191,8 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
         seen(!shown.contains(">pi<") && shown.contains("1 applications"), shown)
     })
     .await;
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn an_authenticating_proxy_decides_who_comes_in_and_its_token_what_they_see_and_do() {
-    let namespace = Namespace::new("door").await;
-    namespace.create::<SparkApplication>(&application("pi")).await;
-    account("ada", "door", "door", &["get", "list", "watch", "patch"]);
-    account("bob", "door", "door", &["get", "list", "watch", "patch"]);
-    let [ada, bob] = ["ada", "bob"].map(|name| token(name, "door"));
-    let page = Page::start(&namespace).await;
-    let door = Door::to(&page, &ada).await;
-    let pi = "/applications/door/pi";
-
-    let outside = async |path: &str| asked(&door.client, (COOKIE, "x=y"), Method::GET, path, "").await;
-    let (status, _, text) = outside(pi).await;
-    assert_eq!((status, &*text), (StatusCode::UNAUTHORIZED, "the door"));
-    let (status, _, text) = outside("/spark/guess/jobs/").await;
-    assert!(status == StatusCode::GONE && text.contains("is closed"), "{text}");
-    let (status, _, of_ada) = door.ask(Method::GET, pi, "").await;
-    assert_eq!(status, StatusCode::OK, "{of_ada}");
-    assert!(of_ada.contains("system:serviceaccount:door:ada") && !of_ada.contains("Log out"), "{of_ada}");
-    assert!(!of_ada.contains(&ada), "{of_ada}");
-
-    // The token has expired, so that no form would help, and the proxy gets another one.
-    door.has("expired");
-    let (status, _, text) = door.ask(Method::GET, pi, "").await;
-    assert!(status == StatusCode::UNAUTHORIZED && text.contains("does not accept this token"), "{text}");
-    door.has(&bob);
-    let is_suspended = async || namespace.application("pi").await["spec"]["suspend"] == true;
-    let (status, _, text) = door.ask(Method::POST, pi, &suspend(&of_ada)).await;
-    assert!(status == StatusCode::FORBIDDEN && text.contains("load the page again"), "{text}");
-    let (_, _, of_bob) = door.ask(Method::GET, pi, "").await;
-    // What the page of another site sends has the cookie of the proxy, too.
-    let foreign = Request::post(pi).header(COOKIE, Door::KEY).header("sec-fetch-site", "cross-site");
-    let foreign = foreign.body(Body::from(suspend(&of_bob).into_bytes())).unwrap();
-    assert_eq!(door.client.send(foreign).await.unwrap().status(), StatusCode::FORBIDDEN);
-    assert!(!is_suspended().await);
-    let (status, to, text) = door.ask(Method::POST, pi, &suspend(&of_bob)).await;
-    assert_eq!((status, &*to), (StatusCode::SEE_OTHER, pi), "{text}");
-    assert!(is_suspended().await);
     let log = fs::read_to_string(namespace.folder.join("page.log")).unwrap();
-    assert!(!log.contains(&ada) && !log.contains(&bob), "{log}");
+    assert!(!log.contains(&viewer) && !log.contains(&editor), "{log}");
 }
 
 #[tokio::test]
@@ -277,21 +202,7 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
     let namespace = Namespace::new("bad-input").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
     account("guide", "bad-input", "bad-input", &["get", "list", "watch"]);
-    let rbac = "rbac.authorization.k8s.io";
-    let metadata = json!({"name": "page-guide"});
-    for object in [
-        json!({
-            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": metadata,
-            "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["list"]}],
-        }),
-        json!({
-            "apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata,
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "page-guide"},
-            "subjects": [{"kind": "ServiceAccount", "name": "guide", "namespace": "bad-input"}],
-        }),
-    ] {
-        calls::apply(&object, None);
-    }
+    bound("guide", "bad-input", None, &[("", &["namespaces"], &["list"])]);
     let guide = token("guide", "bad-input");
     let proxy = Proxy::start().await;
     let page = Page::of(&namespace, &proxy.cluster()).await;
@@ -350,17 +261,10 @@ async fn each_button_does_what_it_says_and_schedules_and_servers_have_pages() {
     let mut pi = application("pi");
     pi["metadata"]["labels"] = json!({label::SCHEDULED_APP_NAME: "nightly"});
     namespace.create::<SparkApplication>(&pi).await;
-    let spec = json!({"schedule": "30 2 * * 1-5", "timeZone": "Europe/Berlin", "template": pi["spec"]});
-    let nightly = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly"}, "spec": spec,
-    });
-    namespace.create::<ScheduledSparkApplication>(&nightly).await;
-    let notebook = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "metadata": {"name": "notebook"},
-        "spec": {"sparkVersion": "4.0.1", "image": "spark", "server": {}, "executor": {}},
-    });
-    namespace.create::<SparkConnect>(&notebook).await;
+    let mut nightly = scheduled("nightly", "30 2 * * 1-5", &pi);
+    nightly["spec"]["timeZone"] = json!("Europe/Berlin");
+    namespace.apply(&nightly);
+    namespace.apply(&connect("notebook"));
     account_with("ada", "actions", "actions", &[("sparkoperator.k8s.io", &["*"], &["*"])]);
     let ada = token("ada", "actions");
     let page = Page::start(&namespace).await;
