@@ -1,7 +1,11 @@
 //! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
 //! manifests contain, and that an operator works with the rights and flags that it gives.
 
-use super::{helm::CHART, namespace::call_locally, rights::no_other_installation};
+use super::{
+    helm::{CHART, Release, deployments},
+    namespace::call_locally,
+    rights::no_other_installation,
+};
 use crate::apiserver::prelude::*;
 use clap::Parser;
 use spark_operator::{
@@ -474,57 +478,22 @@ fn images(objects: &[Value]) -> Vec<String> {
     images.map(|image| image.as_str().unwrap().to_owned()).collect()
 }
 
-/// A release in the cluster, but for its pods, which this level has no node for: the test starts their programs. Deleted
-/// when this value is dropped.
-struct Release {
-    name: &'static str,
-    objects: Vec<Value>,
-}
-
-impl Release {
-    fn begin(name: &'static str, arguments: &[&str]) -> Self {
-        let release = Self { name, objects: rendered(name, arguments) };
-        kubectl_with(&release.list(), &["apply", "--filename", "-"]);
-        for configuration in release.objects.iter().filter(|object| object["webhooks"].is_array()) {
-            let path = configuration["webhooks"][0]["clientConfig"]["service"]["path"].as_str().unwrap();
-            let kind = configuration["kind"].as_str().unwrap();
-            call_locally(kind, configuration["metadata"]["name"].as_str().unwrap(), WEBHOOK_PORT, path);
-        }
-        release
-    }
-
-    fn list(&self) -> Value {
-        let objects = self.objects.iter();
-        let objects: Vec<_> =
-            objects.filter(|object| !matches!(object["kind"].as_str(), Some("Deployment" | "Job"))).collect();
-        json!({"apiVersion": "v1", "kind": "List", "items": objects})
-    }
-
-    fn program<'a>(&self, namespace: &'a Namespace, deployment: &str, account: &'static str) -> Setup<'a> {
-        let is_it = |object: &&Value| object["metadata"]["name"] == deployment;
-        program(of_kind(&self.objects, "Deployment").find(is_it).unwrap(), namespace, account)
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        kubectl_with(&self.list(), &["delete", "--ignore-not-found", "--filename", "-"]);
-        let lock = format!("{}-controller-lock", self.name);
-        kubectl(&["delete", "lease", &lock, "--namespace", NAMESPACE, "--ignore-not-found"]);
-    }
-}
-
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_chart_gives_them() {
     let namespace = Namespace::new("charted").await;
     let _gone = no_other_installation();
-    let release = Release::begin(RELEASE_APART, &["--set", "spark.jobNamespaces={charted}"]);
-    let webhook = release.program(&namespace, "apart-spark-operator-webhook", "apart-spark-operator-webhook");
-    let webhook = webhook.start().await;
-    let controller =
-        release.program(&namespace, "apart-spark-operator-controller", "apart-spark-operator-controller");
-    let controller = controller.beside().start().await;
+    let _release = Release::begin(RELEASE_APART, CHART, &["--set", "spark.jobNamespaces={charted}"]);
+    call_locally("mutatingwebhookconfiguration", "apart-spark-operator-webhook", WEBHOOK_PORT, "/mutate");
+    call_locally("validatingwebhookconfiguration", "apart-spark-operator-webhook", WEBHOOK_PORT, "/validate");
+    // No node runs the pods of the Deployments: the test starts their programs.
+    let deployments = deployments(RELEASE_APART);
+    let half = |name: &'static str| {
+        let deployment = deployments.iter().find(|deployment| deployment["metadata"]["name"] == name);
+        program(deployment.expect(name), &namespace, name)
+    };
+    let webhook = half("apart-spark-operator-webhook").start().await;
+    let controller = half("apart-spark-operator-controller").beside().start().await;
 
     let mut pi: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
     pi["metadata"]["namespace"] = json!(namespace.name);

@@ -5,7 +5,7 @@
 
 use super::{
     chart::{arguments, arguments_of, program, rendered, settings, template, values},
-    helm::{CHART, STAND_IN, helm, try_helm},
+    helm::{CHART, Release, STAND_IN, deployments, try_helm},
     lifecycle::takeover,
     rights::no_other_installation,
 };
@@ -90,18 +90,18 @@ pub(crate) async fn each_takes_over(sets: &[&str]) {
         };
         let running = Running::begin(&format!("set-{set}"), place);
         let values = values(&file);
-        let _release = Release::begin(STAND_IN, &[&values]);
+        let _release = Release::begin(RELEASE, STAND_IN, &[NAMES, &values]);
         let mut given = vec![values.as_str()];
         if let Some((why, instead)) = refusal(set) {
-            let before = deployments();
+            let before = deployments(RELEASE);
             let refused = upgraded(&given).unwrap_err();
             assert!(refused.contains(why), "{set}: {refused}");
-            assert_eq!(deployments(), before, "{set}");
+            assert_eq!(deployments(RELEASE), before, "{set}");
             given.extend(["--set", instead]);
         }
         let notes = upgraded(&given).unwrap_or_else(|why| panic!("{set}: {why}"));
         assert!(notes.contains("webhook.checkExposureRights=true refuses them"), "{set}: {notes}");
-        let deployments = deployments();
+        let deployments = deployments(RELEASE);
         let is_it = |deployment: &&Value| deployment["metadata"]["name"] == CONTROLLER;
         let controller = deployments.iter().find(is_it).expect(set);
         let image = &controller["spec"]["template"]["spec"]["containers"][0]["image"];
@@ -121,14 +121,14 @@ async fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_
     let _alone = Namespace::new("switched").await;
     let _no_other = no_other_installation();
     let checks = || {
-        let arguments: Vec<_> = deployments().iter().flat_map(arguments_of).collect();
+        let arguments: Vec<_> = deployments(RELEASE).iter().flat_map(arguments_of).collect();
         let checks = arguments.into_iter().filter(|argument| argument.contains("exposure-rights"));
         checks.collect::<Vec<_>>()
     };
     let warns = ["--check-exposure-rights=warn"];
     let none: [&str; 0] = [];
     {
-        let _release = Release::begin(STAND_IN, &[]);
+        let _release = Release::begin(RELEASE, STAND_IN, &[NAMES]);
         for (value, expected) in [
             ("controller.workers=3", &warns[..]),
             ("webhook.inControllerPods=true,controller.deploymentAnnotations.a=b", &warns[..]),
@@ -138,40 +138,16 @@ async fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_
             assert_eq!(checks(), expected, "{value}");
         }
     }
-    let _release = Release::begin(CHART, &[]);
+    let _release = Release::begin(RELEASE, CHART, &[NAMES]);
     assert_eq!(checks(), none);
     upgraded(&[]).unwrap();
     assert_eq!(checks(), none);
-}
-
-/// A release of a chart, which is uninstalled when this value is dropped.
-struct Release;
-
-impl Release {
-    fn begin(chart: &str, arguments: &[&str]) -> Self {
-        let install = ["install", RELEASE, chart, "--no-hooks", "--skip-crds", NAMES];
-        helm(&[&install[..], arguments].concat());
-        Self
-    }
-}
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        helm(&["uninstall", RELEASE, "--no-hooks"]);
-    }
 }
 
 /// Upgrades the release to this chart; returns the notes, or why Helm refuses.
 fn upgraded(arguments: &[&str]) -> Result<String, String> {
     let upgrade = ["upgrade", RELEASE, CHART, "--no-hooks", NAMES];
     try_helm(&[&upgrade[..], arguments].concat())
-}
-
-/// Returns the Deployments of the release.
-fn deployments() -> Vec<Value> {
-    let of_release = format!("labelSelector=app.kubernetes.io/instance={RELEASE}");
-    let list = calls::get(&format!("/apis/apps/v1/namespaces/{NAMESPACE}/deployments?{of_release}"));
-    list.expect("a list")["items"].as_array().unwrap().clone()
 }
 
 const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
