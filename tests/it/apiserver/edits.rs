@@ -2,11 +2,9 @@
 
 use crate::apiserver::prelude::*;
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on() {
-    let namespace = Namespace::new("partial-restart").await;
-    let _operator = Operator::start(&namespace).await;
+pub(super) async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
+    namespace: &Namespace,
+) {
     let mut pi = application("pi");
     pi["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
     pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "old"}});
@@ -14,7 +12,7 @@ async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
     namespace.reaches("pi", "SUBMITTED").await;
     namespace.runs("pi").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
-    let mut executors = vec![spark::make_executor(&namespace, &driver, 1).await];
+    let mut executors = vec![spark::make_executor(namespace, &driver, 1).await];
 
     let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
     pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "new"}, "tolerations": [toleration]});
@@ -22,7 +20,7 @@ async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
     let mark = |driver: &Value| driver["metadata"]["annotations"][annotation::TEMPLATE].clone();
     let is_marked = |there: &Value| there.is_object() && mark(there) != mark(&driver);
     namespace.until::<Pod>("pi-driver", "is marked with another template", is_marked).await;
-    executors.push(spark::make_executor(&namespace, &driver, 2).await);
+    executors.push(spark::make_executor(namespace, &driver, 2).await);
     namespace.has_event("SparkApplicationWebhookFieldsUpdated", |_| true).await;
     let mut made = Vec::new();
     for executor in &executors {

@@ -1,47 +1,23 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
+use super::edits;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_is_submitted_followed_and_completed() {
+async fn an_application_is_submitted_followed_and_completed_and_an_edit_is_for_the_next_executor() {
     let namespace = Namespace::new("life").await;
     let _operator = Operator::start(&namespace).await;
-    let file = fs::read_to_string("manifests/examples/spark-pi-configmap.yaml").unwrap();
-    let [mut config_map, mut application]: [Value; 2] =
-        serde_saphyr::from_multiple(&file).unwrap().try_into().unwrap();
-    let affinity = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
-        "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"team": "data"}},
-    }]}});
-    let toleration = json!({"key": "dedicated", "operator": "Exists"});
-    for object in [&mut config_map, &mut application] {
+    an_application_is_submitted_followed_and_completed(&namespace).await;
+    let edited = namespace.beside("partial-restart").await;
+    edits::executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(&edited).await;
+}
+
+async fn an_application_is_submitted_followed_and_completed(namespace: &Namespace) {
+    for mut object in documents("manifests/examples/spark-pi-configmap.yaml") {
         object["metadata"]["namespace"] = json!(namespace.name);
+        namespace.apply(&object);
     }
-    for role in ["driver", "executor"] {
-        let pod = &mut application["spec"][role];
-        pod["affinity"] = affinity.clone();
-        pod["tolerations"] = json!([toleration]);
-        pod["env"] = json!([{"name": "COLOUR", "value": role}]);
-    }
-    namespace.apply(&config_map);
-    namespace.apply(&application);
-    let is_customized = |pod: &Value, role: &str| {
-        let spec = &pod["spec"];
-        let container = &spec["containers"][0];
-        let has = |list: &Value, entry: &Value| list.as_array().is_some_and(|list| list.contains(entry));
-        let volume = json!({"name": "config", "configMap": {"name": "spark-pi-config", "defaultMode": 420}});
-        assert!(has(&spec["volumes"], &volume), "{spec}");
-        assert!(
-            has(
-                &container["volumeMounts"],
-                &json!({"name": "config", "mountPath": "/etc/pi", "readOnly": true})
-            ),
-            "{spec}"
-        );
-        assert!(has(&container["env"], &json!({"name": "COLOUR", "value": role})), "{spec}");
-        assert!(has(&spec["tolerations"], &toleration), "{spec}");
-        assert_eq!(spec["affinity"], affinity);
-    };
 
     // The application is submitted.
     namespace.reaches("spark-pi-configmap", "SUBMITTED").await;
@@ -99,22 +75,16 @@ async fn an_application_is_submitted_followed_and_completed() {
     let writers = submitted["metadata"]["managedFields"].as_array().unwrap().iter();
     let mut writers = writers.filter(|entry| entry["subresource"] == "status").map(|entry| &entry["manager"]);
     assert!(writers.all(|manager| manager == "spark-operator"), "{submitted}");
-    assert_eq!(
-        driver["metadata"]["annotations"]["sparkoperator.k8s.io/tolerations"],
-        json!([toleration]).to_string()
-    );
-    is_customized(&driver, "driver");
 
     // The application runs, with two executors as Spark creates them.
     namespace.runs("spark-pi-configmap").await;
-    let first = spark::make_executor(&namespace, &driver, 1).await;
+    let first = spark::make_executor(namespace, &driver, 1).await;
     namespace.events_up_to("SparkExecutorPending").await;
-    is_customized(&namespace.pod(&first).await.unwrap(), "executor");
-    kubelet::runs(&namespace, &first).await;
+    kubelet::runs(namespace, &first).await;
     namespace.events_up_to("SparkExecutorRunning").await;
     // An executor that starts at once is reported as running only.
-    let second = spark::make_executor(&namespace, &driver, 2).await;
-    kubelet::runs(&namespace, &second).await;
+    let second = spark::make_executor(namespace, &driver, 2).await;
+    kubelet::runs(namespace, &second).await;
     let running = namespace
         .becomes("spark-pi-configmap", "both executors run", |application| {
             application["status"]["executorState"] == json!({&first: "RUNNING", &second: "RUNNING"})
@@ -126,7 +96,7 @@ async fn an_application_is_submitted_followed_and_completed() {
 
     // The application completes. Spark deletes executors that it does not need any more; the last one may outlive the
     // driver.
-    kubelet::ends(&namespace, &first, 0).await;
+    kubelet::ends(namespace, &first, 0).await;
     namespace.events_up_to("SparkExecutorCompleted").await;
     namespace.completes("spark-pi-configmap").await;
     namespace.delete::<Pod>(&second).await;

@@ -1,18 +1,20 @@
 //! Proves that hundreds of executors cause only few writes to the API server, and that executors of an application that
 //! the operator does not know yet are left alone.
 
-use super::{application, running};
+use super::{application, expiry, running};
 use crate::apiserver::{installation::is_ready, prelude::*};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn hundreds_of_executors_take_a_handful_of_events_and_a_status_a_second() {
+async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_deletion_is_not_lost() {
     const EXECUTORS: u32 = 500;
     const TRACKED: usize = 300;
     let namespace = Namespace::new("hundreds").await;
     let proxy = Proxy::start().await;
-    let setup = Operator::with(&namespace).through(&proxy);
+    let setup = Operator::with(&namespace).through(&proxy).argument("--default-time-to-live-seconds=1");
     let operator = setup.argument(&format!("--max-tracked-executor-per-app={TRACKED}")).start().await;
+    let expired = namespace.beside("expired-too-soon").await;
+    expiry::an_edit_that_crosses_the_deletion_is_not_lost(&expired, &proxy).await;
     namespace.apply(&application("pi", &json!({})));
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
