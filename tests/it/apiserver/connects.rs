@@ -10,24 +10,42 @@ const MOST_CHANGES: usize = 11;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit() {
+async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
     let namespace = Namespace::new("connect").await;
+    let kubeflow = namespace.beside("connect-kubeflow").await;
+    let kubeflows = kubeflow_has_made_a_server(&kubeflow).await;
     let proxy = Proxy::start().await;
-    let _operator = Operator::with(&namespace).through(&proxy).start().await;
+    let operator = Operator::with(&namespace).through(&proxy).start().await;
+    a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit(
+        &namespace, &proxy,
+    )
+    .await;
+    a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(&kubeflow, &kubeflows).await;
+    a_service_of_somebody_else_is_left_alone_and_named(&namespace.beside("connect-foreign").await).await;
+    let deleted = namespace.beside("connect-deleted").await;
+    what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(&deleted).await;
+    let killed = namespace.beside("connect-killed").await;
+    a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not(&killed, operator).await;
+}
+
+async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit(
+    namespace: &Namespace,
+    proxy: &Proxy,
+) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
-    is_owned::<Pod>(&namespace, "notebook-server", &connect).await;
-    is_owned::<ConfigMap>(&namespace, "notebook-conf", &connect).await;
-    is_owned::<NetworkPolicy>(&namespace, "notebook-server", &connect).await;
-    let service = is_owned::<Service>(&namespace, "notebook-server", &connect).await;
+    is_owned::<Pod>(namespace, "notebook-server", &connect).await;
+    is_owned::<ConfigMap>(namespace, "notebook-conf", &connect).await;
+    is_owned::<NetworkPolicy>(namespace, "notebook-server", &connect).await;
+    let service = is_owned::<Service>(namespace, "notebook-server", &connect).await;
     assert_eq!(service["spec"]["selector"][label::CONNECT_NAME], "notebook");
     let ports: Vec<_> =
         service["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["port"]).collect();
     assert_eq!(ports, [7078, 7079, 4040, 15002].map(|port| json!(port)).iter().collect::<Vec<_>>());
 
-    is_ready(&namespace, "10.0.0.7").await;
-    let status = becomes(&namespace, "Ready").await;
+    is_ready(namespace, "10.0.0.7").await;
+    let status = becomes(namespace, "Ready").await;
     assert_eq!(
         status["server"],
         json!({"podName": "notebook-server", "podIp": "10.0.0.7", "serviceName": "notebook-server"})
@@ -46,7 +64,7 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     namespace.until::<ConfigMap>("notebook-conf", "is restored", is_restored).await;
 
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"cores": 2}}}));
-    let second = another(&namespace, &first).await;
+    let second = another(namespace, &first).await;
     assert_eq!(second["metadata"]["ownerReferences"][0]["uid"], connect["metadata"]["uid"]);
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"server": {"access": "Cluster"}}}));
     namespace.is_gone::<NetworkPolicy>("notebook-server").await;
@@ -60,41 +78,40 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not() {
-    let namespace = Namespace::new("connect-killed").await;
-    let operator = Operator::start(&namespace).await;
+async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not(
+    namespace: &Namespace,
+    operator: Operator,
+) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     let scheduled =
         json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
-    kubelet::cannot_mount(&namespace, "notebook-server").await;
-    kubelet::says(&namespace, "notebook-server", &json!({"conditions": scheduled})).await;
+    kubelet::cannot_mount(namespace, "notebook-server").await;
+    kubelet::says(namespace, "notebook-server", &json!({"conditions": scheduled})).await;
     let says = |there: &Value| {
         let status = &there["status"];
         status["conditions"][0]["reason"] == "FailedMount" && status["state"] == "Provisioning"
     };
     namespace.until::<SparkConnect>("notebook", "says why volumes are not mounted", says).await;
-    is_ready(&namespace, "10.0.0.7").await;
-    becomes(&namespace, "Ready").await;
-    kubelet::ends(&namespace, "notebook-server", 137).await;
-    let status = becomes(&namespace, "NotReady").await;
+    is_ready(namespace, "10.0.0.7").await;
+    becomes(namespace, "Ready").await;
+    kubelet::ends(namespace, "notebook-server", 137).await;
+    let status = becomes(namespace, "NotReady").await;
     assert_eq!((&status["restarts"], &status["lastFailure"]["exitCode"]), (&json!(1), &json!(137)));
     // A crash of the operator loses no server, and makes no second one.
     operator.kill();
-    let _operator = Operator::start(&namespace).await;
-    let second = uid(&another(&namespace, &first).await);
-    becomes(&namespace, "Provisioning").await;
+    let _operator = Operator::start(namespace).await;
+    let second = uid(&another(namespace, &first).await);
+    becomes(namespace, "Provisioning").await;
 
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": true}}));
     namespace.is_gone::<Pod>("notebook-server").await;
-    becomes(&namespace, "NotReady").await;
+    becomes(namespace, "NotReady").await;
     sleep(A_WHILE).await;
     assert_eq!(namespace.pod("notebook-server").await, None);
     assert!(namespace.get::<Service>("notebook-server").await.is_some());
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": false}}));
-    another(&namespace, &second).await;
+    another(namespace, &second).await;
     for reason in
         ["SparkConnectFailed", "SparkConnectRestarted", "SparkConnectSuspended", "SparkConnectResumed"]
     {
@@ -102,67 +119,37 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not()
     }
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_service_of_somebody_else_is_left_alone_and_named() {
-    let namespace = Namespace::new("connect-foreign").await;
+async fn a_service_of_somebody_else_is_left_alone_and_named(namespace: &Namespace) {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "notebook-server"},
         "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
     });
     let foreign = namespace.create::<Service>(&service).await;
-    let _operator = Operator::start(&namespace).await;
     namespace.apply(&notebook(json!({})));
-    let status = becomes(&namespace, "Failed").await;
+    let status = becomes(namespace, "Failed").await;
     let why = status["conditions"][0]["message"].as_str().unwrap();
     assert!(why.contains("Service notebook-server"), "{why}");
     assert_eq!(namespace.get::<Service>("notebook-server").await.unwrap()["spec"], foreign["spec"]);
     assert_eq!(namespace.pod("notebook-server").await, None);
 }
 
-/// Its pod, Service and ConfigMap are those of a cluster with Kubeflow's operator 2.5.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited() {
-    let namespace = Namespace::new("connect-kubeflow").await;
+/// Creates a SparkConnect, and what Kubeflow's operator makes of it. Returns the uid of the server's pod.
+async fn kubeflow_has_made_a_server(namespace: &Namespace) -> String {
     namespace.apply(&notebook(json!({})));
     let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
-    let owner = json!({
-        "apiVersion": "sparkoperator.k8s.io/v1alpha1", "kind": "SparkConnect", "name": "notebook",
-        "uid": connect["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
-    });
-    let created =
-        json!({"sparkoperator.k8s.io/created-by-spark-operator": "true", label::CONNECT_NAME: "notebook"});
-    let selector = json!({
-        "sparkoperator.k8s.io/launched-by-spark-operator": "true", label::CONNECT_NAME: "notebook",
-        "spark-role": "connect-server", "spark-version": "4.0.0",
-    });
-    let metadata =
-        |name: &str, labels: &Value| json!({"name": name, "labels": labels, "ownerReferences": [owner]});
-    let containers = json!([{"name": "spark-kubernetes-driver", "image": "spark"}]);
-    namespace
-        .create::<Pod>(&json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": metadata("notebook-server", &selector),
-            "spec": {"containers": containers},
-        }))
-        .await;
-    namespace
-        .create::<Service>(&json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": metadata("notebook-server", &created),
-            "spec": {"selector": selector, "ports": [{"name": "spark-connect-server", "port": 15002}]},
-        }))
-        .await;
-    namespace
-        .create::<ConfigMap>(&json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("notebook-conf", &created),
-            "data": {"executor-pod-template.yaml": "null\n"},
-        }))
-        .await;
-    is_ready(&namespace, "10.0.0.7").await;
-    let kubeflows = uid(&namespace.pod("notebook-server").await.unwrap());
+    let text = fs::read_to_string(data("apiserver/kubeflows-server.yaml")).unwrap();
+    for object in serde_saphyr::from_multiple::<Value>(&text.replace("{uid}", &uid(&connect))).unwrap() {
+        namespace.apply(&object);
+    }
+    is_ready(namespace, "10.0.0.7").await;
     namespace.patch_status::<SparkConnect>("notebook", &json!({"state": "Ready"})).await;
+    uid(&namespace.pod("notebook-server").await.unwrap())
+}
 
-    let _operator = Operator::start(&namespace).await;
+async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(
+    namespace: &Namespace,
+    kubeflows: &str,
+) {
     let finds = |there: &Value| {
         let selector = &there["spec"]["selector"];
         selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server"
@@ -175,16 +162,12 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited() {
     sleep(A_WHILE).await;
     assert_eq!(uid(&namespace.pod("notebook-server").await.unwrap()), kubeflows);
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"sparkConf": {"spark.a": "b"}}}));
-    another(&namespace, &kubeflows).await;
+    another(namespace, kubeflows).await;
 }
 
 /// There is no garbage collector in this cluster, so that everything stays which a deleted SparkConnect has owned. A program that
 /// waits for the next one of the name, such as Kubeflow's SDK, gives up when it is Failed.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one() {
-    let namespace = Namespace::new("connect-deleted").await;
-    let _operator = Operator::start(&namespace).await;
+async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(namespace: &Namespace) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     namespace.delete::<SparkConnect>("notebook").await;
@@ -203,9 +186,9 @@ async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_on
     namespace.delete::<Service>("notebook-server").await;
     namespace.delete::<NetworkPolicy>("notebook-server").await;
     namespace.delete::<ConfigMap>("notebook-conf").await;
-    another(&namespace, &first).await;
-    is_owned::<Service>(&namespace, "notebook-server", &connect).await;
-    is_owned::<Pod>(&namespace, "notebook-server", &connect).await;
+    another(namespace, &first).await;
+    is_owned::<Service>(namespace, "notebook-server", &connect).await;
+    is_owned::<Pod>(namespace, "notebook-server", &connect).await;
     let told = namespace.events().await;
     assert!(!told.iter().any(|[_, reason, ..]| reason == "SparkConnectFailed"), "{told:?}");
 }
@@ -220,19 +203,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     let _granted = granted("manifests/rbac/connect-ports.yaml");
     calls::delete(POLICY);
     calls::delete(GATEWAY);
-    let gateway = json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {"name": "gateway", "labels": {"app.kubernetes.io/name": "spark-operator-connect-gateway"}},
-        // The namespace has the strictest level of Pod Security.
-        "spec": {
-            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-            "containers": [{
-                "name": "gateway", "image": "none",
-                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
-            }],
-        },
-    });
-    calls::apply(&gateway, Some(NAMESPACE));
+    calls::apply(&yaml(&data("apiserver/gateway.yaml")), Some(NAMESPACE));
     calls::merge(&format!("{GATEWAY}/status"), &json!({"status": ready("10.0.0.8")}));
     let operator = Operator::with(&namespace).argument("--connect-gateway");
     let _operator = operator.argument("--connect-gateway-port-range=20000-20001").start().await;
