@@ -129,6 +129,10 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
         container(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})),
     ]});
     assert_eq!(state(waits, false), State::Waiting(Some("ImagePullBackOff: no such image".to_owned())));
+    let unscheduled =
+        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}]);
+    let waits = json!({"phase": "Pending", "conditions": unscheduled});
+    assert_eq!(state(waits, false), State::Waiting(Some("Unschedulable: no node".to_owned())));
     let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
     let killed = container(json!({"terminated": {"exitCode": 137, "reason": "Error"}}));
     for statuses in [json!([]), json!([killed])] {
