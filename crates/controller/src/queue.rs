@@ -145,6 +145,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn every_object_has_its_turn_though_each_changes_more_often_than_it_is_worked_on() {
+        let (queue, mut looks) = (queue(1), [0; 20]);
+        for _ in 0..100 {
+            for name in 0..20 {
+                queue.push("a", &name.to_string());
+            }
+            let next = queue.next().await;
+            queue.push("a", &next.1);
+            looks[next.1.parse::<usize>().unwrap()] += 1;
+            queue.done(next, None);
+        }
+        assert_eq!(looks, [5; 20]);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_object_comes_back_after_its_time_or_before_if_it_is_queued() {
         let queue = queue(4);
         for name in ["1", "2"] {

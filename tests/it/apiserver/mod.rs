@@ -101,8 +101,6 @@ pub(crate) mod switch;
 mod tenants;
 /// Validation refuses what the API server refuses, and nothing else.
 mod told;
-/// More work than the operator can do.
-mod turns;
 /// Uploads of local files by `sparkctl create`.
 mod uploads;
 /// The effects and errors of the verbs of `sparkctl`.
