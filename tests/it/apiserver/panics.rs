@@ -8,22 +8,11 @@ use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
     Workloads,
 };
-use futures::FutureExt;
 use jiff::tz::TimeZone;
-use k8s_openapi::api::core::v1;
-use kube::{
-    Config,
-    client::{Body, ClientBuilder},
-};
+use kube::client::Body;
 use plan::namespaces::Namespaces;
 use prometheus_client::registry::Registry;
 use spark_operator::metrics;
-use std::{
-    future::Future,
-    pin::Pin,
-    task::{Context, Poll},
-};
-use tower::{Layer, Service};
 use watches::Watches;
 
 /// Requests with one of these texts in their path, or in the body of a creation, panic: the lookup of a driver, the
@@ -41,10 +30,9 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     let namespace = Namespace::new("panics").await;
     let _no_webhook = no_other_installation();
     let mut registry = Registry::default();
-    let config = Config::infer().await.unwrap();
-    let client = ClientBuilder::try_from(config).unwrap().with_layer(&Buggy).build();
     let stop = CancellationToken::new();
-    let running = controller::run(setup(client, namespace.name, &mut registry), || {}, stop.clone());
+    let setup = setup(buggy().await, namespace.name, &mut registry);
+    let running = controller::run(setup, || {}, stop.clone());
     let running = AbortOnDropHandle::new(tokio::spawn(running));
 
     for name in ["looked-at", "beside-bug"] {
@@ -88,12 +76,12 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
     namespace.reaches("beside-bug", "SUBMITTED").await;
     let is_known = |schedule: &Value| schedule["status"]["nextRun"].is_string();
     namespace.until::<ScheduledSparkApplication>("nightly", "has a next run", is_known).await;
-    namespace.there::<v1::Service>("served-ui-svc").await;
+    namespace.there::<Service>("served-ui-svc").await;
     stop.cancel();
     running.await.unwrap();
 }
 
-fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setup {
+fn setup(client: Client, namespace: &str, registry: &mut Registry) -> Setup {
     let mut policy = Policy::new("k8s://https://kubernetes.default.svc");
     policy.submission.has_webhook = false;
     Setup {
@@ -123,42 +111,21 @@ fn setup(client: kube::Client, namespace: &str, registry: &mut Registry) -> Setu
     }
 }
 
-/// A layer of the client that panics on the requests in [`BUGS`].
-struct Buggy;
-
-struct BuggyService<S>(S);
-
-impl<S> Layer<S> for Buggy {
-    type Service = BuggyService<S>;
-
-    fn layer(&self, inner: S) -> Self::Service {
-        BuggyService(inner)
-    }
-}
-
-impl<S> Service<Request<Body>> for BuggyService<S>
-where
-    S: Service<Request<Body>>,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let (head, body) = request.into_parts();
-        let body = body.collect_bytes().now_or_never().expect("it is in memory").unwrap();
-        let text = String::from_utf8_lossy(&body);
-        // The creation of an event about such an object does not panic, because the test waits for these events.
-        let creates = head.method == "POST" && !head.uri.path().ends_with("/events");
-        let is_buggy = |bug: &&str| head.uri.path().contains(*bug) || creates && text.contains(*bug);
-        if BUGS.iter().any(is_buggy) {
-            return Box::pin(async { panic!("as the test wants it") });
+/// Returns a client that panics on the requests in [`BUGS`].
+async fn buggy() -> Client {
+    let client = Client::try_default().await.unwrap();
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let client = client.clone();
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await.unwrap();
+            let text = String::from_utf8_lossy(&body);
+            // The creation of an event about such an object does not panic, because the test waits for these events.
+            let creates = head.method == "POST" && !head.uri.path().ends_with("/events");
+            let is_buggy = |bug: &&str| head.uri.path().contains(*bug) || creates && text.contains(*bug);
+            assert!(!BUGS.iter().any(is_buggy), "as the test wants it");
+            client.send(Request::from_parts(head, Body::from(body))).await
         }
-        Box::pin(self.0.call(Request::from_parts(head, Body::from(body))))
-    }
+    });
+    Client::new(service, "default")
 }
