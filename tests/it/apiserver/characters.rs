@@ -2,7 +2,7 @@
 //! characters. Natively they reach processes in `node::characters`, with annotations of the largest size.
 
 use super::{
-    failures, predicted,
+    predicted,
     spark::{executor_template, make_executor},
 };
 use crate::{apiserver::prelude::*, characters::hard_to_carry};
@@ -15,7 +15,17 @@ async fn of_spark_submit_characters_arrive_objects_are_predicted_and_complaints_
     every_character_arrives_on_the_driver_and_on_an_executor(&namespace).await;
     predicted::spark_submit_creates_what_was_predicted(&namespace.beside("predicted").await).await;
     let complains = namespace.beside("in-its-words").await;
-    failures::what_spark_submit_complains_of_is_told_in_its_own_words(&complains).await;
+    what_spark_submit_complains_of_is_told_in_its_own_words(&complains).await;
+}
+
+async fn what_spark_submit_complains_of_is_told_in_its_own_words(namespace: &Namespace) {
+    let _node = SubmissionNode::of(namespace, spark_home()).start().await;
+    let mut pi = application("pi");
+    pi["spec"]["sparkConf"] = json!({"spark.kubernetes.submission.connectionTimeout": "soon"});
+    namespace.apply(&pi);
+    let why = "failed to run spark-submit: java.lang.IllegalArgumentException: spark.kubernetes.submission.connectionTimeout should be \
+               int, but was soon";
+    assert_eq!(namespace.failure("pi").await, why);
 }
 
 async fn every_character_arrives_on_the_driver_and_on_an_executor(namespace: &Namespace) {

@@ -30,8 +30,6 @@ mod crash;
 mod definitions;
 /// Edits of applications that run.
 mod edits;
-/// How failures of applications are reported to users.
-mod failures;
 /// Each request of the operator and of `spark-submit` to the API server fails, in every way.
 pub(crate) mod faults;
 /// An operator that starts in a cluster with thousands of applications.

@@ -1,6 +1,6 @@
 //! Proves that native submission creates each object of a driver exactly once, whenever the operator is killed.
 
-use super::{failures, lifecycle, proxy::Held};
+use super::{lifecycle, proxy::Held};
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
 
@@ -125,7 +125,7 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
     what_only_spark_submit_can_do_is_left_to_it_and_said(&odd, &operator).await;
     in_a_namespace_that_is_being_deleted_nothing_is_begun(&doomed).await;
     let foreign = refused.beside("foreign-pod").await;
-    failures::a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(&foreign).await;
+    a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(&foreign).await;
     let monitored = refused.beside("monitoring").await;
     lifecycle::monitoring::the_config_map_is_each_runs_own(&monitored).await;
     drop(operator);
@@ -168,6 +168,23 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(na
     );
     assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
     namespace.clear::<SparkApplication>().await;
+}
+
+async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
+    let owner =
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
+    namespace.apply(&plain_pod(&json!({"name": "pi-driver", "ownerReferences": [owner]})));
+    let foreign = namespace.pod("pi-driver").await;
+    namespace.apply(&application("pi"));
+    let why = "pod pi-driver already exists and belongs to ReplicaSet web: delete it or set spec.driver.podName to another name";
+    assert_eq!(namespace.failure("pi").await, why);
+    assert_eq!(namespace.application("pi").await["status"]["submissionAttempts"], 1);
+    assert_eq!(namespace.pod("pi-driver").await, foreign);
+    assert_eq!(
+        namespace.submission_pods_ever().await,
+        Vec::<String>::new(),
+        "no JVM was needed to find that out"
+    );
 }
 
 async fn in_a_namespace_that_is_being_deleted_nothing_is_begun(namespace: &Namespace) {
