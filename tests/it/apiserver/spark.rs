@@ -2,6 +2,7 @@
 //! has created.
 
 use crate::apiserver::prelude::*;
+use spark_client::read_properties;
 
 /// Creates executors of one driver as Spark's `ExecutorPodsAllocator` would.
 pub(crate) struct Executors<'n> {
@@ -15,7 +16,7 @@ impl<'n> Executors<'n> {
     /// Reads the ConfigMaps of the pod `driver`.
     pub(crate) async fn of(namespace: &'n Namespace, driver: &Value) -> Self {
         let properties = mounted(namespace, driver, "spark-conf-volume-driver", "spark.properties").await;
-        let properties = decode(&properties);
+        let properties = read_properties(&properties).unwrap();
         let mut pod = executor_template(namespace, driver).await;
         for (key, value) in &properties {
             for (prefix, field) in [("label.", "labels"), ("annotation.", "annotations")] {
@@ -68,13 +69,4 @@ async fn mounted(namespace: &Namespace, driver: &Value, volume: &str, key: &str)
     let name = volume["configMap"]["name"].as_str().unwrap();
     let config_map = namespace.get::<ConfigMap>(name).await.expect(name);
     config_map["data"][key].as_str().unwrap_or_else(|| panic!("no {key} in {config_map}")).to_owned()
-}
-
-/// Parses `java.util.Properties`, as far as Spark's own properties need it.
-fn decode(text: &str) -> BTreeMap<String, String> {
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .filter_map(|line| line.split_once('='))
-        .map(|(key, value)| (key.to_owned(), value.replace('\\', "")))
-        .collect()
 }
