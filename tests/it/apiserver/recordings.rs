@@ -13,10 +13,11 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     // `spark-submit` runs on this node, so the driver pod is recorded as Spark itself creates it.
     let _node = SubmissionNode::of(&namespace, spark_home()).start().await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
-    namespace.kubectl(&["delete", "scheduledsparkapplications", "--all"]);
     let neighbour = Neighbour::listening(&namespace).await;
 
-    let mut pi = typical();
+    let [typical, dry]: [Value; 2] = documents(data("apiserver/typical.yaml")).try_into().unwrap();
+    let mut pi = application("pi");
+    json_patch::merge(&mut pi["spec"], &typical);
     pi["spec"]["suspend"] = json!(true);
     // Applies with `kubectl`, as users do.
     let apply = |object: &Value| {
@@ -28,15 +29,10 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
     namespace.reaches("pi", "SUBMITTED").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     make_executor(&namespace, &driver, 1).await;
-    let mut dry = driver_without_spark();
-    dry["metadata"]["name"] = json!("dry");
     kubectl_with(&dry, &["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"]);
-    let template = pi["spec"].clone();
-    apply(&json!({
-        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
-        "metadata": {"name": "nightly"},
-        "spec": {"schedule": "CRON_TZ=Europe/Berlin 30 2 * * *", "concurrencyPolicy": "Forbid", "template": template},
-    }));
+    let mut nightly = scheduled("nightly", "CRON_TZ=Europe/Berlin 30 2 * * *", &pi);
+    nightly["spec"]["concurrencyPolicy"] = json!("Forbid");
+    apply(&nightly);
 
     let mut golden = Golden::default();
     let received = neighbour.received();
@@ -61,34 +57,6 @@ async fn the_recorded_reviews_are_what_the_api_server_sends() {
         golden.compare(&data(&format!("reviews/{file}.{path}.json")), &settled(review));
     }
     golden.finish();
-}
-
-/// Returns an application with the settings that users need most often.
-fn typical() -> Value {
-    let mut pi = application("pi");
-    let mount = json!({"name": "scratch", "mountPath": "/scratch"});
-    let pod = json!({
-        "env": [{"name": "COLOUR", "value": "blue"}], "volumeMounts": [mount],
-        "configMaps": [{"name": "settings", "path": "/etc/settings"}],
-        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        "nodeSelector": {"pool": "spark"}, "memoryLimit": "2Gi",
-        "securityContext": {"runAsUser": 185, "allowPrivilegeEscalation": false},
-    });
-    pi["spec"]["volumes"] = json!([{"name": "scratch", "emptyDir": {"sizeLimit": "1024Mi"}}]);
-    for role in ["driver", "executor"] {
-        json_patch::merge(&mut pi["spec"][role], &pod);
-    }
-    pi
-}
-
-fn driver_without_spark() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "labels": {"spark-role": "driver"}, "annotations": {"sparkoperator.k8s.io/host-network": "true"},
-        },
-        "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "docker.io/apache/spark:4.0.1"}]},
-    })
 }
 
 /// Removes the status: how far the operator has come with the application differs between recordings.
