@@ -53,11 +53,7 @@ pub(crate) fn delete_manifests(path: &str) {
 
 /// Deletes `object`, if it exists, and waits until it is gone.
 pub(crate) fn delete_object(object: &Value) {
-    let (client, object) = (CLIENT.clone(), object.clone());
-    delete(&waited_for(async move {
-        let siblings = siblings(&client, &object, namespace(&object)).await;
-        format!("{siblings}/{}", text(&object, "/metadata/name"))
-    }));
+    delete(&format!("{}/{}", siblings_of(object), text(object, "/metadata/name")));
 }
 
 fn objects(path: &str) -> Vec<Value> {
@@ -83,6 +79,14 @@ async fn siblings(client: &Client, object: &Value, namespace: Option<&str>) -> S
     let gvk = GroupVersionKind::gvk(group, version, text(object, "/kind"));
     let (resource, has_namespaces) = kind(client, gvk).await;
     DynamicObject::url_path(&resource, namespace.filter(|_| has_namespaces))
+}
+
+/// As [`siblings`], for a caller that cannot await.
+fn siblings_of(object: &Value) -> String {
+    let (client, kind) =
+        (CLIENT.clone(), json!({"apiVersion": object["apiVersion"], "kind": object["kind"]}));
+    let namespace = namespace(object).map(str::to_owned);
+    waited_for(async move { siblings(&client, &kind, namespace.as_deref()).await })
 }
 
 /// Returns the object, or the list, at this path of the API, if it exists.
@@ -112,9 +116,8 @@ pub(crate) fn merge(path: &str, patch: &Value) {
 }
 
 /// Creates an object exactly as it is, as `kubectl create --validate=false` does.
-pub(crate) fn create_unchecked<K: Resource<DynamicType = ()>>(namespace: &str, object: &Value) {
-    let path = K::url_path(&(), Some(namespace));
-    let request = http::Request::post(format!("{path}?fieldValidation=Ignore"));
+pub(crate) fn create_unchecked(object: &Value) {
+    let request = http::Request::post(format!("{}?fieldValidation=Ignore", siblings_of(object)));
     send_unread(request.header(CONTENT_TYPE, "application/json"), object);
 }
 

@@ -56,66 +56,42 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
 
 /// Stores one object of each kind that the operator lists, in each form that is hard to parse.
 fn poison(namespace: &Namespace, when: &str) {
-    let name = namespace.name;
+    let store = |mut object: Value| {
+        object["metadata"]["namespace"] = json!(namespace.name);
+        object["metadata"]["labels"]["hostile"] = json!("yes");
+        create_unchecked(&object);
+    };
     for (how, managed) in [("late", late()), ("deep", deep())] {
-        let metadata = |labels: Value| {
-            let labels = [labels, json!({"hostile": "yes"})];
-            let labels: Map<_, _> =
-                labels.iter().flat_map(|labels| labels.as_object().unwrap().clone()).collect();
-            json!({"name": format!("{when}-{how}"), "labels": labels, "managedFields": [managed]})
-        };
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": metadata(json!({"sparkoperator.k8s.io/created-by-spark-operator": "true"})),
-            "spec": {"ports": [{"port": 1}]},
-        });
-        create_unchecked::<Service>(name, &service);
-        let ingress = json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-            "metadata": metadata(json!({"sparkoperator.k8s.io/submission-id": "none"})),
-            "spec": {"defaultBackend": {"service": {"name": "none", "port": {"number": 1}}}},
-        });
-        create_unchecked::<Ingress>(name, &ingress);
-        let pod = plain_pod(&metadata(json!({
-            "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-            "sparkoperator.k8s.io/app-name": "none",
-        })));
-        create_unchecked::<Pod>(name, &pod);
-        let mut odd = hopeless(&format!("{when}-{how}"));
-        odd["metadata"] = metadata(json!({}));
-        create_unchecked::<SparkApplication>(name, &odd);
-        let mut schedule = scheduled("", "@yearly", &application("none"));
-        schedule["metadata"] = metadata(json!({}));
-        create_unchecked::<ScheduledSparkApplication>(name, &schedule);
-        manage_all(name, &managed);
+        for mut object in documents(data("apiserver/hostile.yaml")) {
+            object["metadata"]["name"] = json!(format!("{when}-{how}"));
+            object["metadata"]["managedFields"] = json!([managed]);
+            store(object);
+        }
+        manage_all(namespace.name, &managed);
     }
 
     let condition =
         json!({"type": "Odd", "status": "True", "reason": "Odd", "message": "", "lastTransitionTime": TIME});
     let status = json!({"status": {"conditions": [condition]}});
-    let services = Service::url_path(&(), Some(name));
+    let services = Service::url_path(&(), Some(namespace.name));
     calls::merge(&format!("{services}/{when}-late/status"), &status);
 
-    let labels = json!({"hostile": "yes"});
-    let mut deep = hopeless(&format!("{when}-spec"));
-    deep["metadata"]["labels"] = labels.clone();
-    deep["spec"]["driver"]["template"] = json!({"spec": {"x": nested()}});
-    create_unchecked::<SparkApplication>(name, &deep);
-    let mut long = hopeless(&format!("{when}-long"));
-    long["metadata"]["labels"] = labels;
-    long["spec"]["sparkConf"] =
-        (0..6).map(|i| (format!("spark.x{i}"), "x".repeat(180_000).into())).collect::<Map<_, _>>().into();
-    create_unchecked::<SparkApplication>(name, &long);
-    let mut broad = hopeless(&format!("{when}-broad"));
-    broad["metadata"]["labels"] = json!({"hostile": "yes"});
-    broad["spec"]["driver"]["template"] = json!({"spec": {"x": vec![json!({"a": 0}); 90_000]}});
-    create_unchecked::<SparkApplication>(name, &broad);
-    let labels = json!({"hostile": "yes", "sparkoperator.k8s.io/launched-by-spark-operator": "true"});
+    let long: Map<_, _> = (0..6).map(|i| (format!("spark.x{i}"), json!("x".repeat(180_000)))).collect();
+    for (what, field, value) in [
+        ("spec", "driver", json!({"template": {"spec": {"x": nested()}}})),
+        ("broad", "driver", json!({"template": {"spec": {"x": vec![json!({"a": 0}); 90_000]}}})),
+        ("long", "sparkConf", json!(long)),
+    ] {
+        let mut odd = hopeless(&format!("{when}-{what}"));
+        odd["spec"][field] = value;
+        store(odd);
+    }
     let sources = json!({"name": "v", "projected": {"sources": vec![json!({}); 200_000]}});
     for i in 0..2 {
+        let labels = json!({"sparkoperator.k8s.io/launched-by-spark-operator": "true"});
         let mut pod = plain_pod(&json!({"name": format!("{when}-broad-{i}"), "labels": labels}));
         pod["spec"]["volumes"] = json!([sources]);
-        create_unchecked::<Pod>(name, &pod);
+        store(pod);
     }
 }
 
