@@ -84,32 +84,16 @@ async fn kubectl_explains_every_field() {
 
 /// Stores an object as Kubeflow's operator does; returns it as it is stored.
 pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Value {
-    let file = fs::read_to_string("tests/data/api/sparkapplication.yaml").unwrap();
-    let mut written: Value = serde_saphyr::from_str(&file).unwrap();
+    let mut written: Value = yaml(&data("api/sparkapplication.yaml"));
     written["metadata"]["namespace"] = json!(namespace.name);
-    written["spec"]["suspend"] = json!(false);
-    written["spec"]["timeToLiveSeconds"] = json!(3600);
-    written["spec"]["mode"] = json!("cluster");
-    written["spec"]["restartPolicy"]["type"] = json!("Never");
+    written["status"].take();
+    json_patch::merge(&mut written, &yaml(&data("apiserver/kubeflows-application.yaml")));
     // Go writes unset times as null.
-    written["status"] = json!({
-        "applicationState": {"state": "RUNNING"},
-        "driverInfo": {"podName": "everything-driver", "webUIServiceName": "everything-ui-svc"},
-        "executionAttempts": 1,
-        "executorState": {"everything-exec-1": "RUNNING", "everything-exec-2": "COMPLETED"},
-        "lastSubmissionAttemptTime": "2024-05-06T07:08:09Z", "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 2, "submissionID": "3f1c2f0e-0000-4000-8000-000000000001",
-        "terminationTime": null,
-    });
+    written["status"]["terminationTime"] = Value::Null;
     namespace.apply(&written);
-    let created = namespace.application("everything").await;
-    namespace
-        .replace_status::<SparkApplication>(&{
-            let mut with_status = created.clone();
-            with_status["status"] = written["status"].clone();
-            with_status
-        })
-        .await;
+    let mut running = namespace.application("everything").await;
+    running["status"] = written["status"].clone();
+    namespace.replace_status::<SparkApplication>(&running).await;
     let stored = namespace.application("everything").await;
     assert_eq!(stored["spec"], written["spec"]);
     assert_eq!(stored["status"], written["status"]);
