@@ -5,7 +5,6 @@ use crate::apiserver::{definitions, prelude::*};
 
 /// A submission id as Kubeflow generates it.
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
-const LONG_AGO: &str = "2025-01-02T03:04:05Z";
 
 /// The states in which nothing is left to do but to follow a driver.
 const BEGUN: [&str; 8] =
@@ -204,12 +203,7 @@ async fn kubeflows(namespace: &Namespace, name: &str, state: &str, spec: &Value)
 
 /// Returns the status that Kubeflow's operator gives an application in `state`.
 pub(crate) fn status_in(state: &str, name: &str) -> Value {
-    json!({
-        "applicationState": {"state": state},
-        "driverInfo": {"podName": format!("{name}-driver"), "webUIPort": 4040}, "executionAttempts": 1,
-        "lastSubmissionAttemptTime": LONG_AGO, "sparkApplicationId": "spark-0123456789abcdef",
-        "submissionAttempts": 1, "submissionID": ID, "terminationTime": null,
-    })
+    left("status", [("{state}", state), ("{name}", name)])
 }
 
 /// Creates the application's driver.
@@ -219,40 +213,23 @@ async fn drivers(namespace: &Namespace, name: &str) {
 
 /// Returns the driver of a stored application, as the `spark-submit` of Kubeflow's operator creates it.
 pub(crate) fn driver_of(application: &Value) -> Value {
-    let name = application["metadata"]["name"].as_str().unwrap();
-    let owner = owned_by(application);
-    pod(&format!("{name}-driver"), name, "driver", "spark-kubernetes-driver", &owner)
+    let [name, uid] = ["name", "uid"].map(|field| application["metadata"][field].as_str().unwrap());
+    left("driver", [("{name}", name), ("{uid}", uid)])
 }
 
 /// Creates an executor of the application's driver; returns the executor's name.
 async fn executor_of(namespace: &Namespace, name: &str) -> String {
     let driver = namespace.pod(&format!("{name}-driver")).await.unwrap();
-    let owner = json!([{
-        "apiVersion": "v1", "kind": "Pod", "name": driver["metadata"]["name"],
-        "uid": driver["metadata"]["uid"], "controller": true,
-    }]);
-    let mut executor = pod(&format!("{name}-exec-1"), name, "executor", "spark-kubernetes-executor", &owner);
-    executor["metadata"]["labels"]["spark-exec-id"] = json!("1");
-    namespace.create::<Pod>(&executor).await;
+    let uid = driver["metadata"]["uid"].as_str().unwrap();
+    namespace.create::<Pod>(&left("executor", [("{name}", name), ("{uid}", uid)])).await;
     format!("{name}-exec-1")
 }
 
-fn pod(name: &str, application: &str, role: &str, container: &str, owner: &Value) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "labels": {
-                "spark-app-name": application, "spark-app-selector": "spark-0123456789abcdef",
-                "spark-role": role, "spark-version": "4.0.1", "sparkoperator.k8s.io/app-name": application,
-                "sparkoperator.k8s.io/launched-by-spark-operator": "true",
-                "sparkoperator.k8s.io/mutated-by-spark-operator": "true",
-                "sparkoperator.k8s.io/submission-id": ID,
-            },
-            "ownerReferences": owner,
-        },
-        "spec": {"containers": [{"name": container, "image": "docker.io/apache/spark:4.0.1", "args": [role]}]},
-    })
+/// Returns a part of what Kubeflow's operator leaves, with these words replaced.
+fn left(part: &str, words: [(&str, &str); 2]) -> Value {
+    let text = fs::read_to_string(data("apiserver/taken-over.yaml")).unwrap();
+    let text = words.into_iter().fold(text, |text, (word, by)| text.replace(word, by));
+    serde_saphyr::from_str::<Value>(&text).unwrap()[part].take()
 }
 
 fn name_of(state: &str) -> String {
