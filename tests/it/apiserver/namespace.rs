@@ -9,7 +9,10 @@ use crate::apiserver::prelude::*;
 use futures::TryStreamExt;
 use k8s_openapi::{
     NamespaceResourceScope,
-    api::{discovery::v1::EndpointSlice, events::v1::Event, networking::v1::NetworkPolicy},
+    api::{
+        core::v1::PersistentVolumeClaim, discovery::v1::EndpointSlice, events::v1::Event,
+        networking::v1::NetworkPolicy, policy::v1::PodDisruptionBudget,
+    },
 };
 use kube::{
     Resource,
@@ -67,6 +70,9 @@ impl Namespace {
         // A SparkConnect waits for the end of what an earlier one of its name has left, and nobody collects garbage here.
         delete_all::<NetworkPolicy>(&client, name).await;
         delete_all::<EndpointSlice>(&client, name).await;
+        delete_all::<Ingress>(&client, name).await;
+        delete_all::<PersistentVolumeClaim>(&client, name).await;
+        delete_all::<PodDisruptionBudget>(&client, name).await;
         delete_all::<Event>(&client, name).await;
         delete_all::<ResourceQuota>(&client, name).await;
         // The folder's path contains the cluster's name, because two tests with a namespace of the same name may run in

@@ -12,8 +12,6 @@ async fn each_object_of_a_driver_is_made_once_though_replies_are_lost_and_the_op
     let claim = lost.beside("native-claim").await;
     let foreign = lost.beside("native-foreign").await;
     let edited = lost.beside("native-edited").await;
-    claim.clear::<PersistentVolumeClaim>().await;
-    claim.clear::<NetworkPolicy>().await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&lost).through(&proxy).start().await;
     a_lost_reply_is_tried_again_and_finds_what_it_has_made(&lost, &proxy).await;
@@ -167,7 +165,6 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(na
         "{message}"
     );
     assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
-    namespace.clear::<SparkApplication>().await;
 }
 
 async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {

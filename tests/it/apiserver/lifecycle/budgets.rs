@@ -7,7 +7,6 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 /// Needs an operator with --enable-driver-pdb.
 pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
-    namespace.clear::<PodDisruptionBudget>().await;
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     namespace.apply(&application("without", &json!({})));
     running(namespace, "without", 1).await;
@@ -34,7 +33,6 @@ pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) 
 
 /// Needs an operator with --enable-driver-pdb.
 pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
-    namespace.clear::<PodDisruptionBudget>().await;
     let others = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "pi-driver"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
@@ -50,5 +48,4 @@ pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(names
     namespace.reaches("pi", "COMPLETED").await;
     let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;
     assert_eq!(after.unwrap()["metadata"]["uid"], budget.unwrap()["metadata"]["uid"]);
-    namespace.clear::<PodDisruptionBudget>().await;
 }

@@ -37,7 +37,6 @@ async fn pods_and_budgets_go_with_their_application_and_those_of_others_stay() {
 }
 
 async fn deletion_in_the_background_and_in_the_foreground_leaves_nothing(namespace: &Namespace) {
-    namespace.clear::<PodDisruptionBudget>().await;
     for (name, ..) in STATES {
         let spec = match name {
             "failing" => {

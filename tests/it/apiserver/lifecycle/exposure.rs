@@ -25,7 +25,7 @@ pub(in crate::apiserver) fn kubernetes_takes_what_is_made_in_every_case(namespac
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
-    let namespace = emptied("exposed").await;
+    let namespace = Namespace::new("exposed").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
     let ports = json!([{"servicePort": 8888, "servicePortName": "notebook", "ingressURLFormat": "{{$appName}}.example.com"}]);
@@ -92,9 +92,8 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_cannot_be_made_or_deleted_is_told_once_and_keeps_nobody_from_running() {
-    let namespace = emptied("not-exposed").await;
+    let namespace = Namespace::new("not-exposed").await;
     let kept = namespace.beside("kept-exposure").await;
-    kept.clear::<Ingress>().await;
     let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
     what_cannot_be_made_is_told_once(&namespace).await;
     what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can(&kept, operator).await;
@@ -176,7 +175,7 @@ pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn two_applications_never_have_one_address() {
-    let namespace = emptied("one-address").await;
+    let namespace = Namespace::new("one-address").await;
     let format = "--ingress-url-format=ui.example.com/etl";
     let operator = Operator::with(&namespace).argument(format).start().await;
     // Whoever may create Ingresses can write any owner into one, also an application that asks for no address.
@@ -234,7 +233,7 @@ async fn two_applications_never_have_one_address() {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {
-    let namespace = emptied("no-ingresses").await;
+    let namespace = Namespace::new("no-ingresses").await;
     let proxy = Proxy::start().await;
     proxy.guarded_by(Box::new(|request| {
         let is_ingress = request.uri().path().contains("/networking.k8s.io/v1/")
@@ -268,12 +267,6 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
         "failed to create Ingress forbidden-ui-ingress: ingresses.networking.k8s.io is forbidden",
     )
     .await;
-}
-
-async fn emptied(name: &'static str) -> Namespace {
-    let namespace = Namespace::new(name).await;
-    namespace.clear::<Ingress>().await;
-    namespace
 }
 
 /// Waits until the web UI of the application has a Service and an Ingress.
