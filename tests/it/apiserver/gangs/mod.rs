@@ -29,13 +29,17 @@ pub(crate) fn group_definitions() -> Finally {
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn each_run_has_a_group_of_its_own_which_is_kept_as_it_was_made_and_placed_whole() {
-    let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC)];
+    let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC), granted(KUBERNETES_RBAC)];
     let volcano = Namespace::new("gang-whole").await;
     let _definitions = group_definitions();
     let directory = volcano.folder.join("conf");
     fs::create_dir(&directory).unwrap();
-    let setup = with_gangs(&volcano).env("SPARK_CONF_DIR", directory.to_str().unwrap());
-    let _operator = setup.start().await;
+    let setup = with_gangs(&volcano).argument(KUBERNETES).argument("--default-batch-scheduler=volcano");
+    let _operator = setup.env("SPARK_CONF_DIR", directory.to_str().unwrap()).start().await;
+    let too_old = volcano.beside("gang-too-old").await;
+    for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(&too_old).await;
+    let scheduled = volcano.beside("gang-scheduled").await;
+    the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler(&scheduled).await;
     the_next_run_after_an_edit_has_a_group_of_its_own(&volcano.beside("gang-edited").await).await;
     of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups(&volcano).await;
     while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for(&volcano, &directory)
@@ -76,17 +80,7 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own(namespace: &Namespace
     assert_eq!(groups(namespace, COSCHEDULING), Vec::<Value>::new());
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
-    let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
-    let namespace = Namespace::new("gang-scheduled").await;
-    let _definitions = group_definitions();
-    let default = "--default-batch-scheduler=volcano";
-    let setup = Operator::with(&namespace).argument(ENABLED).argument(KUBERNETES);
-    let _operator = setup.argument(default).start().await;
-    for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(&namespace.beside("gang-too-old").await)
-        .await;
+async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler(namespace: &Namespace) {
     let mut often = scheduled("often", "@every 2s", &application("pi"));
     often["spec"]["concurrencyPolicy"] = json!("Forbid");
     namespace.apply(&often);
@@ -96,7 +90,7 @@ async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler() {
         runs.iter().find(submitted).cloned().ok_or_else(|| json!(runs).to_string())
     })
     .await;
-    let group = groups(&namespace, VOLCANO).remove(0);
+    let group = groups(namespace, VOLCANO).remove(0);
     assert_eq!(group["metadata"]["name"], format!("spark-{}-pg", run["metadata"]["name"].as_str().unwrap()));
     assert_eq!(group["metadata"]["ownerReferences"], owned_by(&run));
     let driver = namespace.pod(run["status"]["driverInfo"]["podName"].as_str().unwrap()).await.unwrap();
