@@ -1,11 +1,11 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::reinvocation;
+use super::{reinvocation, rights, sparkctl};
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_refused_with_the_place() {
+async fn pods_are_stored_as_they_ask_or_refused_and_what_is_rendered_or_restricted_is_admitted() {
     let namespace = Namespace::new("stored-pods").await;
     let operator = Operator::start(&namespace).await;
     annotations_that_cannot_be_carried_out_are_refused_with_the_place(&namespace);
@@ -14,6 +14,10 @@ async fn a_pod_is_stored_as_its_annotations_ask_and_not_changed_once_more_or_ref
         &reinvoked, &operator,
     )
     .await;
+    let rendered = namespace.beside("rendered").await;
+    sparkctl::what_is_rendered_can_be_created_and_arrives_as_it_was_meant(&rendered).await;
+    let restricted = namespace.beside("rights-restricted").await;
+    rights::the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open(&restricted).await;
     for (file, places) in
         yaml::<BTreeMap<String, BTreeMap<String, Value>>>(&data("apiserver/stored-pods.yaml"))
     {

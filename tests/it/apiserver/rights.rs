@@ -211,11 +211,10 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     operator.stop().await;
 }
 
-/// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open() {
-    let namespace = Namespace::new("rights-restricted").await;
+/// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example. Needs an operator.
+pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open(
+    namespace: &Namespace,
+) {
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
     let privileged = plain_pod(&json!({"name": "any"}));
@@ -232,7 +231,6 @@ async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_a
     pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
     kubectl_with(&pod, &create);
 
-    let _operator = Operator::start(&namespace).await;
     every_port_is_open_for_both_families().await;
     let mut example = documents("manifests/examples/spark-pi.yaml")[0].clone();
     example["metadata"]["namespace"] = json!(namespace.name);

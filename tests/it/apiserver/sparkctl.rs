@@ -44,12 +44,8 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
     assert_eq!([new[..2].to_vec(), pi[..2].to_vec()], [["sparkctl", "new"], ["sparkctl", "pi"]]);
 }
 
-/// Includes strings that YAML readers misinterpret or refuse.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant() {
-    let namespace = Namespace::new("rendered").await;
-    let _operator = Operator::start(&namespace).await;
+/// Includes strings that YAML readers misinterpret or refuse. Needs an operator, and a namespace called `rendered`.
+pub(super) async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant(namespace: &Namespace) {
     what_is_rendered_of_the_examples_can_be_created();
     let hard = [
         "two\nlines\n", " blanks ", "\n\n", "tab\t", "cr\r\n", "\u{1}", "\u{85}\u{2028}\u{feff}", "Zoë 😀",

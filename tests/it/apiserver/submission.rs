@@ -62,15 +62,9 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed(names
     assert_eq!(events[1..], told);
 }
 
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn submission_pods_that_wait_for_ever_delay_no_other_application() {
-    let namespace = Namespace::new("submission-stuck").await;
-    let _operator = Operator::with(&namespace).argument("--max-submissions=1").start().await;
+async fn submission_pods_that_wait_for_ever_delay_no_other_application(namespace: &Namespace) {
     for name in ["first", "second", "third"] {
-        let mut stuck = application(name);
-        stuck["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
-        namespace.apply(&stuck);
+        namespace.apply(&by_spark_submit(name));
     }
     eventually("each has its submission pod", async || {
         let pods = namespace.submission_pods().await;
@@ -79,6 +73,12 @@ async fn submission_pods_that_wait_for_ever_delay_no_other_application() {
     .await;
     namespace.apply(&application("pi"));
     namespace.reaches("pi", "SUBMITTED").await;
+}
+
+fn by_spark_submit(name: &str) -> Value {
+    let mut application = application(name);
+    application["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
+    application
 }
 
 /// Until its driver runs, `spark-submit` may still delete the driver. Once the driver runs, the operator follows it and ends
@@ -108,12 +108,18 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespac
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_driver() {
-    let namespace = Namespace::new("submission-late").await;
-    let node = SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", "600").start().await;
-    let _operator =
-        Operator::with(&namespace).by_spark_submit().argument("--spark-submit-timeout=5s").start().await;
-    namespace.apply(&application("pi"));
+async fn a_submission_that_takes_too_long_leaves_no_half_made_driver_and_one_that_waits_delays_nobody() {
+    let late = Namespace::new("submission-late").await;
+    let setup = Operator::with(&late).argument("--max-submissions=1");
+    let _operator = setup.argument("--spark-submit-timeout=5s").start().await;
+    submission_pods_that_wait_for_ever_delay_no_other_application(&late.beside("submission-stuck").await)
+        .await;
+    a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_driver(&late).await;
+}
+
+async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_driver(namespace: &Namespace) {
+    let node = SubmissionNode::of(namespace, &stand_in()).env("STAND_IN_PAUSE", "600").start().await;
+    namespace.apply(&by_spark_submit("pi"));
     // The driver is half made.
     namespace.there::<Pod>("pi-driver").await;
     let why = namespace.failure("pi").await;
