@@ -1,42 +1,6 @@
-//! Tests edits of applications that run: those that are for the next executor, and manifests that are applied again and again.
+//! Tests manifests that are applied again and again while their application runs.
 
 use crate::apiserver::prelude::*;
-
-pub(super) async fn executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(
-    namespace: &Namespace,
-) {
-    let mut pi = application("pi");
-    pi["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
-    pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "old"}});
-    namespace.apply(&pi);
-    namespace.reaches("pi", "SUBMITTED").await;
-    namespace.runs("pi").await;
-    let driver = namespace.pod("pi-driver").await.unwrap();
-    let mut executors = vec![spark::make_executor(namespace, &driver, 1).await];
-
-    let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
-    pi["spec"]["executor"] = json!({"nodeSelector": {"pool": "new"}, "tolerations": [toleration]});
-    namespace.apply(&pi);
-    let mark = |driver: &Value| driver["metadata"]["annotations"][annotation::TEMPLATE].clone();
-    let is_marked = |there: &Value| there.is_object() && mark(there) != mark(&driver);
-    namespace.until::<Pod>("pi-driver", "is marked with another template", is_marked).await;
-    executors.push(spark::make_executor(namespace, &driver, 2).await);
-    namespace.has_event("SparkApplicationWebhookFieldsUpdated", |_| true).await;
-    let mut made = Vec::new();
-    for executor in &executors {
-        let pod = namespace.pod(executor).await.unwrap();
-        let tolerates = pod["spec"]["tolerations"].as_array().is_some_and(|all| all.contains(&toleration));
-        made.push((pod["spec"]["nodeSelector"]["pool"].clone(), tolerates));
-    }
-    assert_eq!(made, [(json!("old"), false), (json!("new"), true)]);
-    assert_eq!(namespace.drivers_ever().await, [driver["metadata"]["uid"].as_str().unwrap()]);
-    assert_eq!(namespace.application("pi").await["status"]["runOrdinal"], 1);
-
-    // Any other edit ends the run.
-    pi["spec"]["executor"]["cores"] = json!(2);
-    namespace.apply(&pi);
-    namespace.becomes("pi", "another run is on", |pi| pi["status"]["runOrdinal"] == 2).await;
-}
 
 /// The ways by which the same manifest comes again and again: the name of the application, and the arguments of `kubectl`.
 /// Argo CD's and Flux's are among them: both have `kubectl`'s own code.

@@ -1,19 +1,12 @@
 //! Tests the states, the status, the objects and the events of an application that succeeds.
 
-use super::edits;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_is_submitted_followed_and_completed_and_an_edit_is_for_the_next_executor() {
+async fn an_application_is_submitted_followed_and_completed() {
     let namespace = Namespace::new("life").await;
     let _operator = Operator::start(&namespace).await;
-    an_application_is_submitted_followed_and_completed(&namespace).await;
-    let edited = namespace.beside("partial-restart").await;
-    edits::executors_that_are_made_after_an_edit_follow_it_and_the_driver_goes_on(&edited).await;
-}
-
-async fn an_application_is_submitted_followed_and_completed(namespace: &Namespace) {
     for mut object in documents("manifests/examples/spark-pi-configmap.yaml") {
         object["metadata"]["namespace"] = json!(namespace.name);
         namespace.apply(&object);
@@ -78,13 +71,13 @@ async fn an_application_is_submitted_followed_and_completed(namespace: &Namespac
 
     // The application runs, with two executors as Spark creates them.
     namespace.runs("spark-pi-configmap").await;
-    let first = spark::make_executor(namespace, &driver, 1).await;
+    let first = spark::make_executor(&namespace, &driver, 1).await;
     namespace.events_up_to("SparkExecutorPending").await;
-    kubelet::runs(namespace, &first).await;
+    kubelet::runs(&namespace, &first).await;
     namespace.events_up_to("SparkExecutorRunning").await;
     // An executor that starts at once is reported as running only.
-    let second = spark::make_executor(namespace, &driver, 2).await;
-    kubelet::runs(namespace, &second).await;
+    let second = spark::make_executor(&namespace, &driver, 2).await;
+    kubelet::runs(&namespace, &second).await;
     let running = namespace
         .becomes("spark-pi-configmap", "both executors run", |application| {
             application["status"]["executorState"] == json!({&first: "RUNNING", &second: "RUNNING"})
@@ -96,7 +89,7 @@ async fn an_application_is_submitted_followed_and_completed(namespace: &Namespac
 
     // The application completes. Spark deletes executors that it does not need any more; the last one may outlive the
     // driver.
-    kubelet::ends(namespace, &first, 0).await;
+    kubelet::ends(&namespace, &first, 0).await;
     namespace.events_up_to("SparkExecutorCompleted").await;
     namespace.completes("spark-pi-configmap").await;
     namespace.delete::<Pod>(&second).await;

@@ -28,7 +28,7 @@ mod connects;
 mod crash;
 /// The API server stores the objects that users write, or refuses them with a reason.
 mod definitions;
-/// Edits of applications that run.
+/// Manifests that are applied again and again.
 mod edits;
 /// Each request of the operator and of `spark-submit` to the API server fails, in every way.
 pub(crate) mod faults;
