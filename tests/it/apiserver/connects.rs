@@ -25,7 +25,7 @@ async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
     let deleted = namespace.beside("connect-deleted").await;
     what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(&deleted).await;
     let killed = namespace.beside("connect-killed").await;
-    a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not(&killed, operator).await;
+    a_server_that_is_killed_is_made_anew(&killed, operator).await;
 }
 
 async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit(
@@ -78,10 +78,7 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     }
 }
 
-async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not(
-    namespace: &Namespace,
-    operator: Operator,
-) {
+async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: Operator) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     let scheduled =
@@ -101,20 +98,9 @@ async fn a_server_that_is_killed_is_made_anew_and_one_that_is_suspended_is_not(
     // A crash of the operator loses no server, and makes no second one.
     operator.kill();
     let _operator = Operator::start(namespace).await;
-    let second = uid(&another(namespace, &first).await);
+    another(namespace, &first).await;
     becomes(namespace, "Provisioning").await;
-
-    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": true}}));
-    namespace.is_gone::<Pod>("notebook-server").await;
-    becomes(namespace, "NotReady").await;
-    sleep(A_WHILE).await;
-    assert_eq!(namespace.pod("notebook-server").await, None);
-    assert!(namespace.get::<Service>("notebook-server").await.is_some());
-    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"suspend": false}}));
-    another(namespace, &second).await;
-    for reason in
-        ["SparkConnectFailed", "SparkConnectRestarted", "SparkConnectSuspended", "SparkConnectResumed"]
-    {
+    for reason in ["SparkConnectFailed", "SparkConnectRestarted"] {
         namespace.has_event(reason, |_| true).await;
     }
 }

@@ -52,41 +52,19 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_when_they_are
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn classes_files_and_labels_bring_an_application_nothing_of_others() {
-    let namespace = Namespace::new("tenant-classes").await;
-    let files = namespace.beside("tenant-files").await;
-    let labels = namespace.beside("tenant-labels").await;
+async fn files_and_labels_bring_an_application_nothing_of_others() {
+    let namespace = Namespace::new("tenant-files").await;
     let operator = Operator::start(&namespace).await;
-    no_file_of_the_operators_comes_into_the_namespace_of_an_application(&files, &operator, &namespace).await;
-    classes_of_the_applications_run_in_its_own_pod(&namespace).await;
-    a_pod_is_no_executor_by_its_labels_alone(&labels).await;
+    no_file_of_the_operators_comes_into_the_namespace_of_an_application(&namespace, &operator).await;
+    a_pod_is_no_executor_by_its_labels_alone(&namespace.beside("tenant-labels").await).await;
     assert!(!operator.has_had_a_child());
 }
 
-/// Returns an application with classes of `deps.packages` and of a feature step, which `spark-submit` loads and the user
-/// chooses.
-fn with_classes() -> Value {
-    let mut steps = application("steps");
-    steps["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!("spark-submit");
-    steps["spec"]["deps"] =
-        json!({"packages": ["team-a:evil:1"], "repositories": ["http://evil.team-a.svc/"]});
-    steps["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "team.a.Evil"});
-    steps
-}
-
-async fn classes_of_the_applications_run_in_its_own_pod(namespace: &Namespace) {
-    namespace.apply(&with_classes());
-    let pod = namespace.submission_pod().await;
-    assert_eq!(pod["spec"]["serviceAccountName"], "spark");
-    assert_eq!(pod["metadata"]["namespace"], namespace.name);
-}
-
-/// A path that an application names is a path in the submission pod, not in the operator's pod. `operators` is the namespace
-/// in whose folder the operator has its files.
+/// A path that an application names is a path in the submission pod, not in the operator's pod. The operator has its files in
+/// the folder of the namespace.
 async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
     namespace: &Namespace,
     operator: &Operator,
-    operators: &Namespace,
 ) {
     const SECRET: &str = "of-the-operator-alone";
     let file = namespace.folder.join("token");
@@ -119,7 +97,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
         .await;
     }
     let kubeconfig: Value =
-        serde_json::from_str(&fs::read_to_string(operators.folder.join("operator.kubeconfig")).unwrap())
+        serde_json::from_str(&fs::read_to_string(namespace.folder.join("operator.kubeconfig")).unwrap())
             .unwrap();
     let token = kubeconfig["users"][0]["user"]["token"].as_str().unwrap();
     for text in [
