@@ -1,7 +1,7 @@
 //! Proves that an operator can be installed and started while no webhook answers, although the webhook's failure policy
 //! refuses requests then.
 
-use super::{admission::pod, operator::USER};
+use super::admission::pod;
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
@@ -11,8 +11,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
     let _reviewed = reviewed();
     // As at the first installation: no caBundle, and no pod behind the Service.
     let create = |object: &Value, namespace: &str| calls::tried_in(namespace, object).unwrap();
-    let text = fs::read_to_string("manifests/deployment/operator.yaml").unwrap();
-    let mut deployment: Value = serde_saphyr::from_str(&text).unwrap();
+    let mut deployment: Value = yaml(Path::new("manifests/deployment/operator.yaml"));
     let mut replica = deployment["spec"]["template"].clone();
     replica["apiVersion"] = json!("v1");
     replica["kind"] = json!("Pod");
@@ -23,19 +22,6 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
         create(&deployment, here);
         // The pod that Kubernetes' controllers create for the Deployment.
         create(&replica, here);
-    }
-    let lease =
-        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "bootstrap"}});
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "bootstrap"}});
-    let event = json!({
-        "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "bootstrap"},
-        "eventTime": "2026-11-21T12:00:00.000000Z", "action": "Start", "reason": "Start", "type": "Normal",
-        "reportingController": "spark-operator", "reportingInstance": "replica",
-        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": NAMESPACE, "name": "replica"},
-    });
-    for object in [lease, secret, event] {
-        let create = ["create", "--dry-run=server", "--namespace", NAMESPACE, "--as", USER, "-f", "-"];
-        kubectl_with(&object, &create);
     }
     // Pods of other users, and Spark's that ask for nothing, do not depend on the webhook either.
     create(&plain_pod(&json!({"name": "plain"})), namespace.name);

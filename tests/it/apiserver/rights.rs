@@ -211,7 +211,8 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     operator.stop().await;
 }
 
-/// The level `restricted` of Pod Security allows the operator's pod, and all pods of the first example. Needs an operator.
+/// The level `restricted` of Pod Security allows all pods of the first example. Needs an operator. That it allows submission
+/// pods is in `node::submission_pods`, and the operator's own namespace has this level.
 pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open(
     namespace: &Namespace,
 ) {
@@ -221,15 +222,6 @@ pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
     let refused = try_kubectl_with(&privileged, &create).unwrap_err();
     assert!(refused.contains("violates PodSecurity"), "{refused}");
-
-    let deployment: Vec<Value> = documents("manifests/deployment/operator.yaml");
-    let mut pod = deployment[0]["spec"]["template"].clone();
-    pod["apiVersion"] = json!("v1");
-    pod["kind"] = json!("Pod");
-    pod["metadata"]["name"] = json!("operator");
-    // The service account exists only in the operator's namespace.
-    pod["spec"].as_object_mut().unwrap().remove("serviceAccountName");
-    kubectl_with(&pod, &create);
 
     every_port_is_open_for_both_families().await;
     let mut example = documents("manifests/examples/spark-pi.yaml")[0].clone();
@@ -246,11 +238,6 @@ pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_
     executor["metadata"]["labels"]["spark-role"] = json!("executor");
     executor["spec"]["containers"][0]["image"] = json!("none");
     kubectl_with(&executor, &create);
-
-    example["metadata"]["name"] = json!("by-spark-submit");
-    example["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    namespace.apply(&example);
-    namespace.submission_pod().await;
 
     let mut example = documents("manifests/examples/spark-connect.yaml")[0].clone();
     example["metadata"]["namespace"] = json!(namespace.name);
