@@ -162,6 +162,30 @@ pub(crate) fn make_namespace(name: &str) {
     apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
 }
 
+/// Lets a subject of bindings do these verbs with these resources of these groups in `namespace`, or in the cluster.
+pub(crate) fn grant(
+    name: &str,
+    namespace: Option<&str>,
+    subject: &Value,
+    rights: &[(&str, &[&str], &[&str])],
+) {
+    let scope = if namespace.is_some() { "" } else { "Cluster" };
+    let rules = rights.iter().map(
+        |(group, resources, verbs)| json!({"apiGroups": [group], "resources": resources, "verbs": verbs}),
+    );
+    let rbac = "rbac.authorization.k8s.io";
+    let role = json!({"apiGroup": rbac, "kind": format!("{scope}Role"), "name": name});
+    for (kind, mut object) in [
+        ("Role", json!({"rules": rules.collect::<Vec<_>>()})),
+        ("RoleBinding", json!({"roleRef": role, "subjects": [subject]})),
+    ] {
+        object["apiVersion"] = json!(format!("{rbac}/v1"));
+        object["kind"] = json!(format!("{scope}{kind}"));
+        object["metadata"] = json!({"name": name});
+        apply(&object, namespace);
+    }
+}
+
 /// Sends a request; panics if it fails, but for an object that does not exist.
 fn send(request: http::request::Builder, body: Vec<u8>) -> Option<Value> {
     let (client, request) = (CLIENT.clone(), request.body(body).unwrap());

@@ -113,25 +113,8 @@ fn account_with(name: &str, home: &str, namespace: &str, rights: &[(&str, &[&str
         &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
         Some(home),
     );
-    bound(name, home, Some(namespace), rights);
-}
-
-/// Lets a service account do this in `namespace`, or in the cluster.
-fn bound(name: &str, home: &str, namespace: Option<&str>, rights: &[(&str, &[&str], &[&str])]) {
-    let scope = if namespace.is_some() { "" } else { "Cluster" };
-    let rule = |(group, resources, verbs): &(&str, &[&str], &[&str])| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
-    let rules: Vec<_> = rights.iter().map(rule).collect();
-    let rbac = "rbac.authorization.k8s.io";
-    let role = json!({"apiGroup": rbac, "kind": format!("{scope}Role"), "name": name});
-    let subjects = json!([{"kind": "ServiceAccount", "name": name, "namespace": home}]);
-    for (kind, mut object) in
-        [("Role", json!({"rules": rules})), ("RoleBinding", json!({"roleRef": role, "subjects": subjects}))]
-    {
-        object["apiVersion"] = json!(format!("{rbac}/v1"));
-        object["kind"] = json!(format!("{scope}{kind}"));
-        object["metadata"] = json!({"name": name});
-        calls::apply(&object, namespace);
-    }
+    let subject = json!({"kind": "ServiceAccount", "name": name, "namespace": home});
+    calls::grant(name, Some(namespace), &subject, rights);
 }
 
 #[tokio::test]
@@ -202,7 +185,8 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
     let namespace = Namespace::new("bad-input").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
     account("guide", "bad-input", "bad-input", &["get", "list", "watch"]);
-    bound("guide", "bad-input", None, &[("", &["namespaces"], &["list"])]);
+    let subject = json!({"kind": "ServiceAccount", "name": "guide", "namespace": "bad-input"});
+    calls::grant("guide", None, &subject, &[("", &["namespaces"], &["list"])]);
     let guide = token("guide", "bad-input");
     let proxy = Proxy::start().await;
     let page = Page::of(&namespace, &proxy.cluster()).await;

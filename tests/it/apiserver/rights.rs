@@ -127,21 +127,10 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     let namespace = Namespace::new("rights").await;
     let _reviewed = reviewed();
     let operator = Operator::start(&namespace).await;
-    let may = |name: &str, group: &str, resources: &[&str]| {
-        let metadata = json!({"name": name, "namespace": namespace.name});
-        let rules = json!([{"apiGroups": [group], "resources": resources, "verbs": ["*"]}]);
-        namespace.apply(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules,
-        }));
-        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
-        let subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}]);
-        namespace.apply(&json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": metadata,
-            "roleRef": role, "subjects": subjects,
-        }));
-    };
-    let applications = ["sparkapplications", "scheduledsparkapplications"];
-    may("alice-applications", "sparkoperator.k8s.io", &applications);
+    let alice = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"});
+    let applications = &["sparkapplications", "scheduledsparkapplications"][..];
+    let rights = [("sparkoperator.k8s.io", applications, &["*"][..])];
+    calls::grant("alice-applications", Some(namespace.name), &alice, &rights);
     let create = ["create", "--namespace", namespace.name, "--as=alice", "-f", "-"];
     let exposed = |name: &str, field: &str, options: Value| {
         let mut application = application(name);
@@ -195,7 +184,8 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     let refused = edit(json!({"spec": {"driverIngressOptions": other}})).unwrap_err();
     assert!(refused.contains("may not create ingresses"), "{refused}");
 
-    may("alice-ingresses", "networking.k8s.io", &["ingresses"]);
+    let rights = [("networking.k8s.io", &["ingresses"][..], &["*"][..])];
+    calls::grant("alice-ingresses", Some(namespace.name), &alice, &rights);
     eventually("alice may create Ingresses", async || {
         try_kubectl_with(&at("hers", "hers.example.com"), &create)
     })

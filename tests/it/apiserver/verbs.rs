@@ -1,5 +1,6 @@
 //! Tests what the verbs of `sparkctl` change in a cluster, and their errors.
 
+use super::page::account;
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::events::v1::Event;
 use std::io::Read;
@@ -375,9 +376,8 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
 #[ignore = "needs kube-apiserver: make test"]
 async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let namespace = Namespace::new("verbs").await;
-    let kubeconfig = fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
     let variant = |name: &str, change: &dyn Fn(&mut Value)| {
-        let mut config: Value = serde_saphyr::from_str(&kubeconfig).unwrap();
+        let mut config = calls::kubeconfig();
         change(&mut config);
         let file = namespace.folder.join(name);
         fs::write(&file, config.to_string()).unwrap();
@@ -395,10 +395,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     };
     let [token, token_of_powerless, token_of_reader] = ["nobody", "powerless", "reader"].map(token_of);
     calls::delete("/api/v1/namespaces/verbs/serviceaccounts/nobody");
-    kubectl(&["-n", "verbs", "create", "role", "reader", "--verb=get", "--resource=sparkapplications"]);
-    kubectl(&[
-        "-n", "verbs", "create", "rolebinding", "reader", "--role=reader", "--serviceaccount=verbs:reader",
-    ]);
+    account("reader", "verbs", "verbs", &["get"]);
     let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader})));
     let gone = variant("gone", &|config| user(config, json!({"token": token})));
     let denied = variant("denied", &|config| user(config, json!({"token": token_of_powerless})));
@@ -418,7 +415,6 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         assert_eq!((code, said.lines().count()), (FAILED, 1), "{flags:?}: {said}");
         assert!(said.starts_with(&format!("sparkctl: {complaint}")), "{flags:?}: {said}");
     }
-    calls::delete("/api/v1/namespaces/verbs/serviceaccounts/powerless");
     let output = Command::new(sparkctl_program())
         .arg("list")
         .envs([("KUBECONFIG", "/nonexistent"), ("HOME", "/nonexistent")])
@@ -437,7 +433,6 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(warning.starts_with("Warning: its events are not shown: events is forbidden: "), "{warning}");
-    kubectl(&["-n", "verbs", "delete", "rolebinding/reader", "role/reader", "serviceaccount/reader"]);
     // Missing files are skipped; files that cannot be read are errors.
     let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));
@@ -478,8 +473,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
         client.write_all(b"HTTP/1.1 200 Connected\r\n\r\n").await.unwrap();
         copy_bidirectional(&mut client, &mut server).await.ok();
     });
-    let kubeconfig = fs::read_to_string(std::env::var("KUBECONFIG").unwrap()).unwrap();
-    let mut config: Value = serde_saphyr::from_str(&kubeconfig).unwrap();
+    let mut config = calls::kubeconfig();
     config["clusters"][0]["cluster"]["proxy-url"] = json!(format!("http://{address}"));
     let file = namespace.folder.join("by-proxy");
     fs::write(&file, config.to_string()).unwrap();
