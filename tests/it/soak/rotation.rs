@@ -62,7 +62,7 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_htt
 /// Requires at least 100 pods per second for a minute. The API server takes some time for each, so twice as many are tried.
 async fn met(namespace: &Namespace, route: fn(u16) -> Route) {
     let rotated = rotated(namespace, route, Pace { pods: 200, leaf: LEAF, leaves: LEAVES_IN_ALL }).await;
-    println!("soak: {}: {rotated}", namespace.name);
+    println!("soak: {}: {rotated:?}", namespace.name);
     rotated.is_good();
     assert!(rotated.count.pods >= 6000, "{}", rotated.count.pods);
 }
