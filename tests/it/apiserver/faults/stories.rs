@@ -82,7 +82,9 @@ impl Story {
             held.release();
             world.reaches(name, "SUSPENDED").await?;
             // A driver that was under way is deleted as well.
-            world.has_no_pods(name).await?;
+            if let Some(left) = world.pod_left(name, true).await {
+                return Err(Trouble::Stuck(format!("{left} is not deleted")));
+            }
             stage.edit(name, &json!({"suspend": false})).await;
             self.last_run(stage, name).await?;
             world.becomes(name, "at its end", has_ended).await?;
@@ -183,7 +185,7 @@ impl Story {
         if is_certain && status["runOrdinal"] != started {
             return wrong(format!("{started} runs are to be recorded: {status}"));
         }
-        if let Some(left) = world.submission_pod_left(name).await {
+        if let Some(left) = world.pod_left(name, false).await {
             return wrong(format!("its run is over, and there is {left}"));
         }
         // Objects that `spark-submit` has created are deleted with the driver's pod, and do not have the label with the

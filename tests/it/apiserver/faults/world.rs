@@ -184,21 +184,11 @@ impl<'a> World<'a> {
         self.seen.lock().unwrap().pods.values().filter(is_it).count()
     }
 
-    /// Waits until the application has no pod.
-    pub(crate) async fn has_no_pods(&self, application: &str) -> Result<(), Trouble> {
+    /// Waits until the application has no pod, or at least no submission pod; returns the name of one that stays.
+    pub(crate) async fn pod_left(&self, application: &str, is_any: bool) -> Option<String> {
         let left = |seen: &Seen| {
-            let is_left = |pod: &&PodLife| pod.application == application && !pod.gone;
-            seen.pods.values().find(is_left).map(|pod| pod.name.clone())
-        };
-        let is_gone = self.until(|seen| left(seen).is_none().then_some(())).await;
-        is_gone
-            .ok_or_else(|| Trouble::Stuck(format!("{:?} is not deleted", left(&self.seen.lock().unwrap()))))
-    }
-
-    /// Waits until the application has no submission pod; returns the name of one that stays.
-    pub(crate) async fn submission_pod_left(&self, application: &str) -> Option<String> {
-        let left = |seen: &Seen| {
-            let is_left = |pod: &&PodLife| pod.application == application && pod.submits && !pod.gone;
+            let is_left =
+                |pod: &&PodLife| pod.application == application && (is_any || pod.submits) && !pod.gone;
             seen.pods.values().find(is_left).map(|pod| pod.name.clone())
         };
         match self.until(|seen| left(seen).is_none().then_some(())).await {
