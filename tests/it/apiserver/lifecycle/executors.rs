@@ -45,7 +45,7 @@ async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_dele
     operator.measures(waiting, |waiting| waiting == 0.0).await;
     let seconds = begun.elapsed().as_secs() as usize;
     let writes = proxy.writes_in(namespace.name).split_off(before);
-    let of = |part: &str| writes.iter().filter(|(_, path, _)| path.contains(part)).count();
+    let of = |part: &str| writes.iter().filter(|(_, uri)| uri.path().contains(part)).count();
     let (events, statuses) = (of("/events"), of("/sparkapplications/pi/status"));
     eprintln!("{EXECUTORS} executors in {seconds} s: {events} events, {statuses} writes of the status");
     // Each status write comes with events for at most two kinds of changes of executors; FAILING and FAILED add two
