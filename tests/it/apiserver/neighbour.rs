@@ -61,14 +61,13 @@ impl Reviewer {
 impl Neighbour {
     /// Starts a webhook that applies `change` to every pod that is created in `namespace`, after ours.
     pub(crate) async fn changing(namespace: &Namespace, change: fn(&mut Value)) -> Self {
-        const KINDS: [&str; 1] = ["MutatingWebhookConfiguration"];
-        Self::start(namespace, (&KINDS, "third-party"), change).await
+        Self::start(namespace, (&["MutatingWebhookConfiguration"], "third-party"), change).await
     }
 
     /// Starts a webhook that changes nothing and is called before ours, for all objects for which ours may be called.
     pub(crate) async fn listening(namespace: &Namespace) -> Self {
-        const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-        Self::start(namespace, (&KINDS, "first-party"), |_| {}).await
+        let kinds = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+        Self::start(namespace, (kinds, "first-party"), |_| {}).await
     }
 
     async fn start(
