@@ -9,7 +9,6 @@ async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_comp
     let namespace = Namespace::new("refusals").await;
     let _reviewed = reviewed();
     let _operator = Operator::start(&namespace).await;
-    what_can_never_work_is_refused_with_everything_that_is_wrong(&namespace).await;
     what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;
     let all = namespace.beside("told").await;
     told::the_api_server_refuses_what_validation_refuses_and_nothing_else(&all);
@@ -19,31 +18,6 @@ async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_comp
     client_requests::what_other_programs_send_is_taken_and_gets_a_driver(&clients).await;
     let examples = namespace.beside("gang-examples").await;
     gangs::the_sums_are_those_of_the_drivers_of_all_examples(&examples).await;
-}
-
-async fn what_can_never_work_is_refused_with_everything_that_is_wrong(namespace: &Namespace) {
-    let mut wrong = application("wrong");
-    wrong["spec"]["mode"] = json!("client");
-    wrong["spec"]["driver"]["memory"] = json!("1gg");
-    wrong["spec"]["executor"]["volumeMounts"] = json!([{"name": "spark-local-dir-1", "mountPath": "/x"}]);
-    wrong["spec"]["sparkConf"] = json!({"spark.master": "local"});
-    let (status, _, stderr) = applied(namespace, &wrong);
-    assert!(!status, "{stderr}");
-    for said in [
-        "denied the request: ",
-        "spec.mode: `client` would run the driver where it is submitted",
-        "spec.driver.memory: `1gg` is not",
-        "spec.executor.volumeMounts: mounts volume `spark-local-dir-1`, which is not in spec.volumes",
-        r#"sparkConf key "spark.master" is not allowed"#,
-    ] {
-        assert!(stderr.contains(said), "no `{said}` in {stderr}");
-    }
-    assert_eq!(namespace.list::<api::SparkApplication>().await, Vec::<Value>::new());
-
-    let mut schedule = scheduled("never", "61 * * * *", &application("never"));
-    schedule["spec"]["timeZone"] = json!("Mars/Olympus");
-    let (status, _, stderr) = applied(namespace, &schedule);
-    assert!(!status && stderr.contains("spec.schedule: ") && stderr.contains("spec.timeZone: "), "{stderr}");
 }
 
 async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(namespace: &Namespace) {
