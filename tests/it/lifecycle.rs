@@ -183,24 +183,6 @@ fn goes_as_written(name: &str, story: &Story) {
     }
 }
 
-#[test]
-fn what_has_ended_has_a_time_and_what_has_not_has_a_timer() {
-    for (name, story) in stories() {
-        for (at, application, _, plan, _) in told(&story) {
-            let context = format!("{name} at {at:#}");
-            match plan.status.application_state.state {
-                State::Completed | State::Failed => {
-                    let is_mortal = application.spec.time_to_live_seconds.is_some()
-                        || story.policy.default_time_to_live_seconds.is_some();
-                    assert!(plan.status.termination_time.is_some(), "{context}");
-                    assert_eq!(plan.wake.is_some(), is_mortal, "{context}");
-                }
-                _ => assert!(plan.wake.is_some_and(|wake| !wake.is_zero()), "{context}"),
-            }
-        }
-    }
-}
-
 /// Facts that are recorded already cause no writes, events or actions. States that an application only passes through
 /// are passed at once.
 #[test]

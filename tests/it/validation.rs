@@ -108,22 +108,6 @@ fn everything_that_works_is_let_in() {
 }
 
 #[test]
-fn annotations_of_more_than_256_kib_are_refused_with_their_size() {
-    let mut spec =
-        json!({"driver": {"env": [{"name": "A", "value": "x".repeat(100_000)}], "annotations": {"a": "b"}}});
-    let of = |spec: &Value| examined(&json!({"metadata": {"name": "pi", "uid": "1"}, "spec": spec}));
-    assert_eq!(of(&spec).invalid, []);
-    spec["driver"]["sidecars"] = json!([{"name": "b", "command": ["x".repeat(170_000)]}]);
-    let [Invalid { field, why }] = &of(&spec).invalid[..] else { panic!("{:?}", of(&spec)) };
-    assert_eq!(field, "spec.driver");
-    assert_eq!(
-        why,
-        "makes 270312 bytes of annotations, most of it `sparkoperator.k8s.io/sidecars`, and Kubernetes allows 262144: \
-         move large values into ConfigMaps"
-    );
-}
-
-#[test]
 fn a_value_of_any_size_is_quoted_in_part() {
     let spec = json!({"driver": {"memory": "1".repeat(100_000)}, "sparkConf": {"spark.kubernetes.namespace": "x".repeat(100_000)}});
     let found =
