@@ -27,8 +27,7 @@ fn the_committed_definitions_are_those_of_the_types() {
     golden.finish();
     let mut expected: Vec<_> = crds::files().into_iter().map(|(name, _)| name).collect();
     expected.sort();
-    let mut committed: Vec<_> = files("manifests/crds").iter().map(|file| name(file)).collect();
-    committed.sort();
+    let committed: Vec<_> = entries("manifests/crds").iter().map(|file| name(file)).collect();
     assert_eq!(committed, expected);
 }
 
@@ -119,7 +118,7 @@ fn every_field_of_ours_is_described_and_has_an_example() {
 
 #[test]
 fn objects_pass_through_our_types_without_loss() {
-    for file in files("manifests/examples").into_iter().chain(files("tests/data/api")) {
+    for file in entries("manifests/examples").into_iter().chain(entries("tests/data/api")) {
         let ours = documents(&file).into_iter().filter(|document| {
             document["spec"]["sparkVersion"].is_string()
                 || document["spec"]["template"]["sparkVersion"].is_string()
@@ -142,7 +141,7 @@ fn objects_pass_through_our_types_without_loss() {
 
 #[test]
 fn every_example_says_first_what_it_shows() {
-    for file in files("manifests/examples") {
+    for file in entries("manifests/examples") {
         assert!(fs::read_to_string(&file).unwrap().starts_with("# "), "{}", file.display());
     }
 }
@@ -217,12 +216,6 @@ fn schemas() -> [Value; 3] {
         let validation = crd.spec.versions[0].schema.as_ref().unwrap();
         serde_json::to_value(validation.open_api_v3_schema.as_ref().unwrap()).unwrap()
     })
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
 }
 
 fn name(file: &Path) -> String {

@@ -26,10 +26,8 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
 /// This test runs offline. `apiserver/sparkctl.rs` checks that the API server accepts the objects.
 #[test]
 fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
-    let examples: Vec<_> = fs::read_dir(EXAMPLES)
-        .unwrap()
-        .map(|example| fs::read_to_string(example.unwrap().path()).unwrap())
-        .collect();
+    let examples: Vec<_> =
+        entries(EXAMPLES).iter().map(|example| fs::read_to_string(example).unwrap()).collect();
     // Each has one application, among others. One program renders all, since half of what it does is to make their schema.
     let manifest = examples.join("\n---\n");
     for submitter in ["native", "spark-submit"] {

@@ -629,9 +629,7 @@ const fn yes() -> bool {
 }
 
 fn stories() -> impl Iterator<Item = (String, Story)> {
-    let mut files: Vec<_> =
-        fs::read_dir(data("lifecycle")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let files = entries(data("lifecycle"));
     assert!(!files.is_empty());
     let named =
         files.into_iter().map(|file| (file.file_stem().unwrap().to_string_lossy().into_owned(), file));

@@ -3,7 +3,7 @@
 pub(crate) use crate::{
     background::Background,
     finally::Finally,
-    golden::{Golden, cases, data, documents, lacks, yaml},
+    golden::{Golden, cases, data, documents, entries, lacks, yaml},
     program::{self, EndedOnDrop, free_port, run, sparkctl_program},
 };
 pub(crate) use api::{

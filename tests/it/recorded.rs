@@ -7,9 +7,7 @@ use crate::{prelude::*, webhook::Server};
 async fn what_an_api_server_has_sent_is_answered() {
     let server = Server::start().await;
     let mut golden = Golden::default();
-    let mut files: Vec<_> =
-        fs::read_dir(data("reviews")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let mut files = entries(data("reviews"));
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     assert_eq!(files.len(), 8);
     for file in files {

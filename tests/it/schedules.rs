@@ -72,9 +72,7 @@ struct Expected {
 
 #[test]
 fn stories_go_as_they_are_told() {
-    let mut files: Vec<_> =
-        fs::read_dir(data("schedules")).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
+    let files = entries(data("schedules"));
     assert!(!files.is_empty());
     for file in files {
         let story: Story = yaml(&file);

@@ -43,7 +43,7 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
 /// Returns all cases, with their objects in `namespace`.
 pub(crate) fn cases(namespace: &str) -> Vec<Told> {
     let mut told = Vec::new();
-    for file in files(data("validation")) {
+    for file in entries(data("validation")) {
         for Case { case, name, labels, spec, invalid, warnings } in yaml::<Vec<Case>>(&file) {
             let context = format!("{}: {case}", file.display());
             let kind =
@@ -84,7 +84,7 @@ fn everything_that_works_is_let_in() {
     let mut folders = vec![data(""), data("../../manifests/examples")];
     let mut seen = 0;
     while let Some(folder) = folders.pop() {
-        for path in files(folder) {
+        for path in entries(folder) {
             if path.is_dir() {
                 folders.push(path);
                 continue;
@@ -218,10 +218,4 @@ pub(crate) fn examined_by(object: &Value, precision: Option<Precision>) -> Findi
             Files::Stay,
         )
     }
-}
-
-fn files(folder: PathBuf) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
 }

@@ -152,12 +152,6 @@ impl Case {
     }
 }
 
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths
-}
-
 fn json_files(folder: &Path) -> Vec<PathBuf> {
     let mut paths = entries(folder);
     paths.retain(|path| path.is_file() && path.extension().is_some_and(|extension| extension == "json"));
