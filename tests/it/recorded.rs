@@ -16,6 +16,9 @@ async fn what_an_api_server_has_sent_is_answered() {
         let path = file.file_stem().unwrap().to_str().unwrap().rsplit_once('.').unwrap().1.to_owned();
         for protocol in ["h2", "http/1.1"] {
             let mut answer = server.connect(protocol).await.review_at(&format!("/{path}"), &review).await;
+            for field in ["apiVersion", "kind"] {
+                assert_eq!(answer[field], review[field]);
+            }
             let response = &mut answer["response"];
             assert_eq!(response["uid"], review["request"]["uid"]);
             if let Some(patch) = response.get_mut("patch") {

@@ -182,11 +182,18 @@ async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_validates_is_refused_and_the_rules_are_named() {
-    let mut review = review("CREATE", &json!({"metadata": {"name": "pi"}}), &Value::Null);
-    review["request"]["kind"] = json!({"group": "", "version": "v1", "kind": "Pod"});
-    let message = "this webhook does not know Pod of group ``: take it out of the rules of the ValidatingWebhookConfiguration";
-    assert_eq!(answer("/validate", &review).await, refused(403, "Forbidden", message));
+async fn a_kind_that_nobody_reviews_is_refused_and_the_rules_are_named() {
+    for (path, group, kind, configuration) in [
+        ("/mutate", "apps", "Deployment", "MutatingWebhookConfiguration"),
+        ("/validate", "", "Pod", "ValidatingWebhookConfiguration"),
+    ] {
+        let mut review = review("CREATE", &json!({"metadata": {"name": "pi"}}), &Value::Null);
+        review["request"]["kind"] = json!({"group": group, "version": "v1", "kind": kind});
+        let message = format!(
+            "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
+        );
+        assert_eq!(answer(path, &review).await, refused(403, "Forbidden", &message));
+    }
 }
 
 /// Returns the response to `review`.
