@@ -4,13 +4,9 @@ use crate::{
     prelude::*,
     program::{answer, printed},
 };
+use axum::http::Request;
+use kube::Config;
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::ring::default_provider,
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
 use std::net::{TcpListener, TcpStream};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
@@ -142,11 +138,19 @@ fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_o
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).args(["--webhook=false", "--secure-metrics"]);
     let running = Running::telling(&mut operator, &folder, metrics);
-    let connect = || TcpStream::connect(metrics).ok();
-    let (status, text) = eventually("it serves", || answer(without_trust(connect()?), "/metrics").ok());
-    assert_eq!(status, 200);
+    // As `curl --insecure` does.
+    let mut config = Config::new(format!("https://{metrics}").parse().unwrap());
+    (config.root_cert, config.accept_invalid_certs) = (Some(Vec::new()), true);
+    let runtime = Background::start();
+    let served = || {
+        runtime.block_on(async {
+            let request = Request::get("/metrics").body(Vec::new()).unwrap();
+            Client::try_from(config.clone()).unwrap().request_text(request).await.ok()
+        })
+    };
+    let text = eventually("it serves", served);
     assert!(text.lines().any(|line| line == "spark_application_count 0"), "{text}");
-    answer(connect().unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
+    answer(TcpStream::connect(metrics).unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
     running.stop();
 }
 
@@ -213,46 +217,6 @@ impl Running {
     fn ends_well(mut self) -> String {
         assert!(self.process.0.wait().unwrap().success());
         fs::read_to_string(&self.log).unwrap()
-    }
-}
-
-/// Returns a TLS connection that accepts any certificate, as `curl --insecure` does.
-fn without_trust(tcp: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
-    let provider = Arc::new(default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
-    let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-    StreamOwned::new(client, tcp)
-}
-
-/// Whether a handshake is signed by the leaf's key.
-type Signed = Result<HandshakeSignatureValid, rustls::Error>;
-
-#[derive(Debug)]
-struct Anybody;
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
     }
 }
 
