@@ -362,8 +362,7 @@ fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell()
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
     let words = |field: &str| -> Vec<String> { serde_json::from_value(container[field].clone()).unwrap() };
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("connect");
-    fs::remove_dir_all(&home).ok();
+    let home = empty_folder("connect");
     let runs = |address: &str| {
         let whole = words("command");
         let [program, options @ ..] = &whole[..] else { panic!("{container}") };

@@ -104,11 +104,7 @@ fn the_script_in_the_comments_runs_what_the_operator_runs() {
     let expected = submitted(&application);
 
     let text = rendered(&application, &["--submitter=spark-submit"]);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ctl-script");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).unwrap();
-    }
-    fs::create_dir_all(&folder).unwrap();
+    let folder = empty_folder("ctl-script");
     let folder = folder.to_str().unwrap();
     // The script is extracted as --help recommends, but writes its files into another folder than the operator does.
     let script = run("sed", &["-n", "s/^#[$] //p"], &text).stdout;

@@ -4,7 +4,7 @@ pub(crate) use crate::{
     background::Background,
     finally::Finally,
     golden::{Golden, cases, data, documents, entries, lacks, yaml},
-    program::{self, EndedOnDrop, free_port, run, sparkctl_program},
+    program::{self, EndedOnDrop, empty_folder, free_port, run, sparkctl_program},
 };
 pub(crate) use api::{
     Role, ScheduledSparkApplication, SparkApplication, SparkConnect,

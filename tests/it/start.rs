@@ -49,7 +49,7 @@ fn the_version_is_told() {
 
 #[test]
 fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
-    let folder = folder("certs");
+    let folder = empty_folder("start/certs");
     let arguments =
         ["certs", "generate", "--directory", folder.to_str().unwrap(), "--dns-name", "hook.ours.svc"];
     let written = printed(run(PROGRAM, &arguments, ""));
@@ -73,7 +73,7 @@ fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
 
 #[test]
 fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
-    let folder = folder("cannot-start");
+    let folder = empty_folder("start/cannot-start");
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -91,7 +91,7 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
 
 #[test]
 fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
-    let folder = folder("alone");
+    let folder = empty_folder("start/alone");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--submitter=spark-submit");
     let arguments = ["--zap-encoder=json", "--webhook-port=0", "--webhook-shutdown-delay=0s"];
@@ -133,7 +133,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
 
 #[test]
 fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_own() {
-    let folder = folder("secure-metrics");
+    let folder = empty_folder("start/secure-metrics");
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).args(["--webhook=false", "--secure-metrics"]);
@@ -156,7 +156,7 @@ fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_o
 
 #[test]
 fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
-    let folder = folder("leaving");
+    let folder = empty_folder("start/leaving");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder));
     let arguments = ["--webhook-port=0", "--webhook-shutdown-delay=1s"];
@@ -230,14 +230,6 @@ fn operator(folder: &Path) -> Command {
 /// Returns a kubeconfig for a cluster whose API server does not listen.
 fn kubeconfig(folder: &Path) -> PathBuf {
     program::kubeconfig(folder, "http://127.0.0.1:1", "default")
-}
-
-/// Creates an empty folder.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start").join(name);
-    fs::remove_dir_all(&folder).ok();
-    fs::create_dir_all(&folder).unwrap();
-    folder
 }
 
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

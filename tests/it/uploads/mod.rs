@@ -20,9 +20,8 @@ struct Place {
 
 impl Place {
     async fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uploads").join(name);
-        fs::remove_dir_all(&folder).ok();
-        fs::create_dir_all(folder.join("below")).unwrap();
+        let folder = empty_folder(&format!("uploads/{name}"));
+        fs::create_dir(folder.join("below")).unwrap();
         let api = ApiServer::start(&folder).await;
         Self { folder, api }
     }
