@@ -321,7 +321,7 @@ fn a_run_has_one_id_and_no_other_run_has_it() {
     let first = run(UID, json!({}), None);
     assert_eq!(first, run(UID, json!({}), None));
     assert_eq!(first.ordinal, 1);
-    assert_eq!(uuid_version(&first), '5');
+    assert_eq!(first.id.as_str().chars().nth(14), Some('5'), "the version of the UUID");
     let others = [
         run("6c1f0b5e-0000-4000-8000-000000000002", json!({}), None),
         run("not a UUID", json!({}), None),
@@ -335,10 +335,6 @@ fn a_run_has_one_id_and_no_other_run_has_it() {
     assert_eq!(ids.len(), others.len() + 1);
     // A change of these fields starts no other run.
     assert_eq!(run(UID, json!({"suspend": false, "timeToLiveSeconds": 5}), None).id, first.id);
-}
-
-fn uuid_version(run: &Run) -> char {
-    run.id.as_str().chars().nth(14).unwrap()
 }
 
 /// Describes a run: `1 Created: FAILED Error (exit code 1) as spark`, with the default account that its driver has.

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use spark_client::Ids;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct Case {
     #[serde(rename = "case")]
     pub name: String,
