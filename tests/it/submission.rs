@@ -125,16 +125,8 @@ fn the_same_run_gives_the_same_bytes_and_another_run_others() {
 /// operator the version only decides whether Spark has pod templates.
 #[test]
 fn spark_has_templates_since_3_whatever_its_version_is_called() {
-    for (version, templates) in [
-        ("2.4.8", false),
-        ("2", false),
-        ("3.0.0", true),
-        ("3", true),
-        ("3.0.0-preview2", true),
-        ("4.1.0-SNAPSHOT", true),
-        ("main", true),
-        ("", true),
-    ] {
+    let cases: Vec<(String, bool)> = yaml(&data("spark-client/templates-since-3.yaml"));
+    for (version, templates) in cases {
         let submit = submitted(&pi(json!({"sparkVersion": version}))).unwrap();
         assert_eq!(submit.files.len() == 3, templates, "{version}");
         assert_eq!(
