@@ -20,6 +20,12 @@ pub fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
     entries
 }
 
+/// Returns all files below a folder, at any depth.
+pub fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let (folders, files): (Vec<_>, Vec<_>) = entries(folder).into_iter().partition(|path| path.is_dir());
+    files.into_iter().chain(folders.into_iter().flat_map(files_below)).collect()
+}
+
 /// Returns the folders inside a folder of test data, in order. Each folder is a case.
 pub fn cases(folder: &str) -> Vec<PathBuf> {
     let mut cases = entries(data(folder));

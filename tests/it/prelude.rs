@@ -3,7 +3,7 @@
 pub(crate) use crate::{
     background::Background,
     finally::Finally,
-    golden::{Golden, cases, data, documents, entries, lacks, yaml},
+    golden::{Golden, cases, data, documents, entries, files_below, lacks, yaml},
     program::{self, EndedOnDrop, empty_folder, free_port, run, sparkctl_program},
 };
 pub(crate) use api::{

@@ -81,27 +81,19 @@ pub(crate) fn cases(namespace: &str) -> Vec<Told> {
 fn everything_that_works_is_let_in() {
     // This file has every field, including fields that exclude each other.
     let exception = data("api/sparkapplication.yaml");
-    let mut folders = vec![data(""), data("../../manifests/examples")];
     let mut seen = 0;
-    while let Some(folder) = folders.pop() {
-        for path in entries(folder) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap();
-            if path.extension().is_none_or(|extension| extension != "yaml") || path == exception {
-                continue;
-            }
-            let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
-            let is_ours = |object: &&Value| {
-                object["apiVersion"] == "sparkoperator.k8s.io/v1beta2"
-                    && object["metadata"]["name"].is_string()
-            };
-            for object in objects.iter().filter(is_ours) {
-                assert_eq!(examined(object).invalid, [], "{}", path.display());
-                seen += 1;
-            }
+    for path in files_below(data("")).into_iter().chain(files_below("manifests/examples")) {
+        if path.extension().is_none_or(|extension| extension != "yaml") || path == exception {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
+        let is_ours = |object: &&Value| {
+            object["apiVersion"] == "sparkoperator.k8s.io/v1beta2" && object["metadata"]["name"].is_string()
+        };
+        for object in objects.iter().filter(is_ours) {
+            assert_eq!(examined(object).invalid, [], "{}", path.display());
+            seen += 1;
         }
     }
     assert!(seen > 30, "only {seen} objects were looked at");
