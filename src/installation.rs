@@ -259,16 +259,7 @@ mod tests {
     #[test]
     fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
         let needed: Vec<_> = needed(&needs(&[])).values().flatten().map(in_words).collect();
-        for expected in [
-            "watch sparkapplications of API group sparkoperator.k8s.io",
-            "patch sparkapplications/status of API group sparkoperator.k8s.io",
-            "delete pods",
-            "patch mutatingwebhookconfigurations hook of API group admissionregistration.k8s.io",
-            "watch validatingwebhookconfigurations checks of API group admissionregistration.k8s.io",
-            "update secrets certs in namespace ours",
-            "create secrets in namespace ours",
-            "update leases lock in namespace elsewhere of API group coordination.k8s.io",
-        ] {
+        for expected in include_str!("../tests/data/installation-needs.txt").lines() {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
         }
     }

@@ -117,16 +117,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_flag_of_the_gateway_is_said_with_what_would_be_right() {
-        let range = "is no range of ports (try `20000-29999`)";
-        for (flag, complaint) in [
-            ("--port-range=20000", range),
-            ("--port-range=0-1", range),
-            ("--port-range=2-1", range),
-            ("--port-range=1-65536", range),
-            ("--report-period=10ms", "must be at least 1s"),
-            ("--most-held=0", "must be at least 1"),
-            ("--namespaces=Team B", "is not the name of a namespace (try `default`)"),
-        ] {
+        let cases = include_str!("../../tests/data/settings/gateway-refused.json");
+        for [flag, complaint] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             let refused = parsed(&[flag]).unwrap_err();
             assert!(refused.contains(complaint), "{flag}: {refused}");
         }

@@ -1,7 +1,7 @@
 //! Proves that decisions are pure, that other programs can use the client without the operator's dependencies, and that
 //! code and names are in the right place. The Cargo.toml files of the crates say which crate may use which.
 
-use crate::program::printed;
+use crate::{golden::files_below, program::printed};
 use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command};
 
 const WAITS: &str =
@@ -91,16 +91,8 @@ fn every_source_file_keeps_the_rules() {
 /// Returns the `src` folder of each crate, with all Rust files below it.
 pub(crate) fn sources() -> Vec<(PathBuf, Vec<PathBuf>)> {
     let with_files = |source: PathBuf| {
-        let (mut folders, mut files) = (vec![source.clone()], Vec::new());
-        while let Some(folder) = folders.pop() {
-            for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-                if path.is_dir() {
-                    folders.push(path);
-                } else if path.extension().is_some_and(|extension| extension == "rs") {
-                    files.push(path);
-                }
-            }
-        }
+        let mut files = files_below(&source);
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "rs"));
         (source, files)
     };
     let crates = fs::read_dir("crates").unwrap().map(|entry| entry.unwrap().path().join("src"));
@@ -138,7 +130,7 @@ fn tree(arguments: &[&str]) -> BTreeSet<String> {
 }
 
 /// Returns the output of cargo for this package, without use of the network.
-fn cargo(arguments: &[&str]) -> String {
+pub(crate) fn cargo(arguments: &[&str]) -> String {
     let cargo = env::var_os("CARGO").expect("tests are run by cargo");
     printed(Command::new(cargo).args(arguments).args(["--locked", "--offline"]).output().unwrap())
 }

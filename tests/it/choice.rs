@@ -212,7 +212,7 @@ fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it
     }
 }
 
-fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
+pub(crate) fn chosen(application: &SparkApplication, policy: &Policy) -> Chosen {
     tried(application, policy).unwrap()
 }
 
@@ -221,12 +221,12 @@ fn tried(application: &SparkApplication, policy: &Policy) -> Result<Chosen, Stri
     choose(application, &run, &environment, policy, Timestamp::UNIX_EPOCH)
 }
 
-fn policy() -> Policy {
+pub(crate) fn policy() -> Policy {
     Policy::new("k8s://https://10.0.0.1:443")
 }
 
 /// Returns the application with this value of the annotation that chooses a submitter.
-fn asking(mut application: SparkApplication, submitter: Option<&str>) -> SparkApplication {
+pub(crate) fn asking(mut application: SparkApplication, submitter: Option<&str>) -> SparkApplication {
     application.metadata.annotations = submitter
         .map(|submitter| [("sparkoperator.k8s.io/submitter".to_owned(), submitter.to_owned())].into());
     application

@@ -1,20 +1,15 @@
 //! Compares what is compiled for the operator with its budget, and for its demonstration with what is compiled for tests.
 
 use crate::{
+    architecture::cargo,
     budget::{Measured, keep},
-    program::printed,
 };
-use std::{collections::BTreeSet, path::Path, process::Command};
+use std::{collections::BTreeSet, path::Path};
 
 /// Returns the crates that `cargo tree` lists, each with its version and features, for the packages and kinds of
 /// dependencies that `arguments` select.
 fn compiled(arguments: &[&str]) -> BTreeSet<String> {
-    let output = Command::new(env!("CARGO"))
-        .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p} [{f}]"])
-        .args(arguments)
-        .output()
-        .unwrap();
-    let text = printed(output);
+    let text = cargo(&[&["tree", "--prefix", "none", "--format", "{p} [{f}]"], arguments].concat());
     text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
 }
 

@@ -325,29 +325,6 @@ fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
     assert_eq!(story.plan.status.restarts, 0);
 }
 
-#[test]
-fn an_edit_replaces_the_server_only_if_it_is_made_of_the_field() {
-    for (spec, replaces) in [
-        (json!({"image": "spark:2"}), true),
-        (json!({"executor": {"template": {"spec": {"containers": []}}}}), true),
-        (json!({"server": {"access": "Cluster"}}), false),
-        (json!({"server": {"service": {"metadata": {"name": "entry"}}}}), false),
-        (json!({"ttlSecondsAfterIdle": 600}), false),
-    ] {
-        let mut story = Story::has_ready_server(json!({}));
-        story.edit(&spec);
-        story.after(1);
-        assert_eq!(story.deletes("1", false), replaces, "{spec}: {:?}", story.plan.actions);
-        let first = story.plan.events.first().map(|event| event.reason);
-        assert_eq!(first == Some("SparkConnectEdited"), replaces, "{spec}");
-        if replaces {
-            story.seen.server = None;
-            story.after(1);
-            assert!(story.creates(), "{spec}");
-        }
-    }
-}
-
 /// A SparkConnect may have the name of a part of another one.
 #[test]
 fn no_two_servers_of_a_namespace_have_an_object_in_common() {
@@ -385,8 +362,7 @@ fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell()
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["terminationMessagePolicy"], "FallbackToLogsOnError");
     let words = |field: &str| -> Vec<String> { serde_json::from_value(container[field].clone()).unwrap() };
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("connect");
-    fs::remove_dir_all(&home).ok();
+    let home = empty_folder("connect");
     let runs = |address: &str| {
         let whole = words("command");
         let [program, options @ ..] = &whole[..] else { panic!("{container}") };

@@ -63,14 +63,8 @@ fn links_between_pages_lead_somewhere() {
 
 /// Returns the Markdown files in `folder`, and in the folders below it if `deep`.
 fn pages(folder: &Path, deep: bool) -> Vec<PathBuf> {
-    let mut pages = Vec::new();
-    for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if deep && path.is_dir() {
-            pages.extend(self::pages(&path, deep));
-        } else if path.extension().is_some_and(|extension| extension == "md") {
-            pages.push(path);
-        }
-    }
+    let mut pages = if deep { files_below(folder) } else { entries(folder) };
+    pages.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
     pages
 }
 

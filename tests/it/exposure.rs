@@ -2,9 +2,8 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::prelude::*;
+use crate::{manifests::settings, prelude::*};
 use api::{DriverInfo, ObjectKey, ObjectKind, State};
-use clap::Parser;
 use plan::{
     Driver, Observed, Plan, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
@@ -13,7 +12,6 @@ use plan::{
     submission_plan::{self, Submitter},
 };
 use pods::Phase;
-use spark_operator::settings::{Command, Flags};
 use submission::{self, exposure::exposure_rights};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -425,12 +423,8 @@ fn host_and_path() -> (SparkApplication, Policy) {
 }
 
 fn policy(flags: &[&str]) -> Policy {
-    let arguments = ["spark-operator", "run"].iter().chain(flags);
-    let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
-        unreachable!("`run` was asked for")
-    };
     let mut policy = Policy::new("k8s://https://10.96.0.1:443");
-    policy.submission.exposure = settings.exposure.exposure();
+    policy.submission.exposure = settings(flags).exposure.exposure();
     policy
 }
 

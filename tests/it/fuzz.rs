@@ -8,31 +8,20 @@ use crate::{
 };
 use pod_customization::STEPS;
 
-const TARGETS: [&str; 5] = ["review", "annotations", "expansion", "properties", "items"];
+/// The names of the fuzzers' targets, each with what must be true for any bytes.
+const TARGETS: [(&str, fn(&[u8])); 5] = [
+    ("review", fuzzed::review),
+    ("annotations", fuzzed::annotations),
+    ("expansion", fuzzed::expansion),
+    ("properties", fuzzed::properties),
+    ("items", fuzzed::items),
+];
 
 #[test]
-fn reviews_that_a_fuzzer_has_kept_are_answered() {
-    kept("review").iter().for_each(|bytes| fuzzed::review(bytes));
-}
-
-#[test]
-fn annotations_that_a_fuzzer_has_kept_are_denied_or_carried_out_once() {
-    kept("annotations").iter().for_each(|bytes| fuzzed::annotations(bytes));
-}
-
-#[test]
-fn properties_that_a_fuzzer_has_kept_are_expanded_within_bounds() {
-    kept("expansion").iter().for_each(|bytes| fuzzed::expansion(bytes));
-}
-
-#[test]
-fn properties_that_a_fuzzer_has_kept_read_as_they_were_meant() {
-    kept("properties").iter().for_each(|bytes| fuzzed::properties(bytes));
-}
-
-#[test]
-fn items_that_a_fuzzer_has_kept_keep_no_list_from_being_read() {
-    kept("items").iter().for_each(|bytes| fuzzed::items(bytes));
+fn what_fuzzers_have_kept_has_the_properties_of_any_bytes() {
+    for (target, check) in TARGETS {
+        kept(target).iter().for_each(|bytes| check(bytes));
+    }
 }
 
 /// Returns the regression inputs of a target. Each line of the target's file in `tests/data/fuzz` is a JSON string in
@@ -57,7 +46,7 @@ fn file(target: &str) -> PathBuf {
 #[ignore = "writes files: tests/fuzz/run keep"]
 fn keep() {
     let Some(folder) = env::var_os("FUZZ_KEEP") else { return };
-    for target in TARGETS {
+    for (target, _) in TARGETS {
         let files = fs::read_dir(Path::new(&folder).join(target)).unwrap();
         let mut inputs: Vec<_> = files.map(|file| fs::read(file.unwrap().path()).unwrap()).collect();
         inputs.sort_by_key(|input| (input.len(), input.clone()));
@@ -80,7 +69,7 @@ fn seeds() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join(name), bytes).unwrap();
     };
-    for target in TARGETS {
+    for (target, _) in TARGETS {
         for (i, input) in kept(target).iter().enumerate() {
             write(target, format!("kept-{i}"), input);
         }

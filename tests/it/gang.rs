@@ -249,19 +249,20 @@ fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
 
 /// A placeholder is built for each executor: a number without a bound would take the operator's memory.
 #[test]
-fn a_gang_with_more_executors_than_there_may_be_placeholders_is_refused_with_the_number() {
-    let gang = |spec: &Value| chosen_by_kubernetes(spec, &json!({}));
-    let placeholders = |spec: &Value| gang(spec).map(|chosen| chosen.request.copies.iter().count());
-    assert_eq!(placeholders(&json!({"executor": {"instances": 1000}})), Ok(1000));
-    for spec in [
-        json!({"executor": {"instances": 2_000_000_000}}),
-        json!({"dynamicAllocation": {"enabled": true, "initialExecutors": 1001}}),
-    ] {
-        let why = placeholders(&spec).unwrap_err();
-        assert!(
-            why.contains("kubernetes: holds room for at most 1000 executors, and the driver creates"),
-            "{why}"
-        );
+fn a_gang_has_a_placeholder_for_each_of_up_to_a_thousand_executors() {
+    let direct = json!({"spark.kubernetes.allocation.pods.allocator": "direct"});
+    let spec = json!({"executor": {"instances": 1000}, "sparkConf": direct});
+    let chosen = chosen_by_kubernetes(&spec, &json!({})).unwrap();
+    assert_eq!(chosen.request.copies.iter().count(), 1000);
+}
+
+#[test]
+fn what_no_gang_can_be_made_of_is_refused_with_what_helps() {
+    for (spec, defaults, expected) in yaml::<Vec<(Value, String, String)>>(&data("gang/refused.yaml")) {
+        let application = application(&spec);
+        let run = Run::next(&application);
+        let why = chosen_for(&run, &application, &with_kubernetes(), &defaults).unwrap_err();
+        assert!(why.starts_with(&expected), "{why}");
     }
 }
 
@@ -332,21 +333,6 @@ fn a_placeholder_asks_for_what_init_containers_of_its_executor_need() {
     assert_eq!(resources, [&sparks, &mesh["resources"]]);
 }
 
-/// A StatefulSet's pods have no numbers of Spark's, by which executors find their placeholders.
-#[test]
-fn a_gang_whose_driver_does_not_create_the_executors_is_refused() {
-    let property = "spark.kubernetes.allocation.pods.allocator";
-    let of = |allocator: &str| {
-        chosen_by_kubernetes(&json!({"sparkConf": {property: allocator}}), &json!({})).map(drop)
-    };
-    assert_eq!(of("direct"), Ok(()));
-    let why = of("statefulset").unwrap_err();
-    assert!(
-        why.contains("spark.kubernetes.allocation.pods.allocator: statefulset: leave that property out"),
-        "{why}"
-    );
-}
-
 /// Spark takes the driver's scheduler from these properties, and all pods of a gang have one scheduler.
 #[test]
 fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
@@ -360,24 +346,6 @@ fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
         let placeholder = chosen.request.copies.iter().next().unwrap();
         let schedulers = [&objects.pod, &placeholder].map(|pod| &pod["spec"]["schedulerName"]);
         assert_eq!(schedulers, [&scheduler, &scheduler], "{property}");
-    }
-}
-
-/// A mistake in the admin's file is reported with the name of the file, not as one of the application.
-#[test]
-fn sizes_that_the_admins_defaults_leave_open_are_refused_with_the_file() {
-    for (defaults, expected) in [
-        (
-            "spark.executor.memoryOverhead ${spark.x}",
-            "spark.executor.memoryOverhead in the administrator's spark-defaults.conf: refers to Spark's default of `${spark.x}`, and the \
-             sums of the batch scheduler ask for it before Spark runs: write it out",
-        ),
-        ("spark.executor.memoryOverhead \\u12", "spark-defaults.conf: "),
-    ] {
-        let application = application(&json!({"batchScheduler": "volcano"}));
-        let why =
-            chosen_for(&Run::next(&application), &application, &with_kubernetes(), defaults).unwrap_err();
-        assert!(why.starts_with(expected), "{why}");
     }
 }
 
@@ -480,26 +448,11 @@ fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
         let names: BTreeSet<_> = all.map(|child| format!("{} {}", child.kind.kind, child.name)).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
-    let marked = |labels: Value, annotations: Value| {
-        let mut all = json!({"spark-role": "driver"});
-        json_patch::merge(&mut all, &labels);
-        Some(json!({"labels": all, "annotations": annotations}))
-    };
-    const VOLCANO: &str = "scheduling.k8s.io/group-name";
-    assert_eq!(names(marked(json!({}), json!({VOLCANO: "spark-pi-pg"}))), "PodGroup spark-pi-pg");
-    for own in ["", "mine", "my group", "../pods"] {
-        assert_eq!(names(marked(json!({}), json!({VOLCANO: own}))), "", "{own}");
-        assert_eq!(names(marked(json!({"scheduling.x-k8s.io/pod-group": own}), json!({}))), "", "{own}");
+    for (mut labels, annotations, expected) in yaml::<Vec<(Value, Value, String)>>(&data("gang/marks.yaml")) {
+        labels["spark-role"] = json!("driver");
+        let metadata = json!({"labels": labels, "annotations": annotations});
+        assert_eq!(names(Some(metadata.clone())), expected, "{metadata}");
     }
-    assert_eq!(names(marked(json!({"scheduling.x-k8s.io/pod-group": "pi-pg"}), json!({}))), "PodGroup pi-pg");
-    let both = marked(
-        json!({"scheduling.x-k8s.io/pod-group": "pi-pg", label::APP_NAME: "pi"}),
-        json!({VOLCANO: "mine"}),
-    );
-    assert_eq!(names(both), "PodGroup pi-pg");
-    // A mark that is left from another scheduler does not hide that of Kubernetes' own gangs.
-    let both = json!({VOLCANO: "mine", annotation::POD_GROUP: "pi-abcdefgh"});
-    assert_eq!(names(marked(json!({}), both)), "PodGroup pi-abcdefgh, Workload pi-abcdefgh");
     // Without a driver, the spec that it had may not be known any more.
     let any = "PodGroup pi-abcdefgh, PodGroup pi-pg, PodGroup spark-pi-pg, Workload pi-abcdefgh";
     assert_eq!(names(None), any);

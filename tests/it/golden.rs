@@ -13,11 +13,23 @@ pub fn data(inside: &str) -> PathBuf {
     Path::new("tests/data").join(inside)
 }
 
-/// Returns the folders inside a folder, in order. Each folder is a case.
+/// Returns the paths of everything in a folder, in order.
+pub fn entries(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let mut entries: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+}
+
+/// Returns all files below a folder, at any depth.
+pub fn files_below(folder: impl AsRef<Path>) -> Vec<PathBuf> {
+    let (folders, files): (Vec<_>, Vec<_>) = entries(folder).into_iter().partition(|path| path.is_dir());
+    files.into_iter().chain(folders.into_iter().flat_map(files_below)).collect()
+}
+
+/// Returns the folders inside a folder of test data, in order. Each folder is a case.
 pub fn cases(folder: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(data(folder)).unwrap().map(|entry| entry.unwrap().path());
-    let mut cases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
-    cases.sort();
+    let mut cases = entries(data(folder));
+    cases.retain(|path| path.is_dir());
     assert!(!cases.is_empty(), "{folder} has no cases");
     cases
 }

@@ -17,26 +17,13 @@ use submission::{Settings, spark_submit};
 /// The number of cases. Each case has some twenty texts as keys, and as many as values.
 const CASES: u32 = 400;
 
-/// The fields that are maps of texts, in the order of Kubeflow's operator, each with the prefix of its properties.
-const MAPS: [(&str, &str); 10] = [
-    ("/sparkConf", ""),
-    ("/hadoopConf", "spark.hadoop."),
-    ("/driver/labels", "spark.kubernetes.driver.label."),
-    ("/driver/annotations", "spark.kubernetes.driver.annotation."),
-    ("/driver/serviceLabels", "spark.kubernetes.driver.service.label."),
-    ("/driver/serviceAnnotations", "spark.kubernetes.driver.service.annotation."),
-    ("/executor/labels", "spark.kubernetes.executor.label."),
-    ("/executor/annotations", "spark.kubernetes.executor.annotation."),
-    ("/driver/envVars", "spark.kubernetes.driverEnv."),
-    ("/executor/envVars", "spark.executorEnv."),
-];
-/// The fields that are single texts, each with its property.
-const TEXTS: [(&str, &str); 4] = [
-    ("/driver/javaOptions", "spark.driver.extraJavaOptions"),
-    ("/executor/javaOptions", "spark.executor.extraJavaOptions"),
-    ("/driver/serviceAccount", "spark.kubernetes.authenticate.driver.serviceAccountName"),
-    ("/driver/kubernetesMaster", "spark.kubernetes.driver.master"),
-];
+/// The fields that are maps of texts, each with the prefix of its properties, and those that are single texts, each with
+/// its property.
+#[derive(Deserialize)]
+struct Fields {
+    maps: Vec<(String, String)>,
+    texts: Vec<(String, String)>,
+}
 
 pub type Entries = BTreeMap<String, String>;
 
@@ -45,20 +32,22 @@ fn java_reads_what_the_application_says() {
     let java = RefCell::new(Java::start());
     let plain = java.borrow_mut().read(&properties_file(&json!({})));
     assert_eq!(plain["spark.kubernetes.driver.pod.name"], "pi-driver");
-    let drawn = (MAPS.map(|_| btree_map(text(), text(), 0..4)), TEXTS.map(|_| text()));
+    let fields: Fields = yaml(&data("java-properties.yaml"));
+    let maps: Vec<_> = fields.maps.iter().map(|_| btree_map(text(), text(), 0..4)).collect();
+    let texts: Vec<_> = fields.texts.iter().map(|_| text()).collect();
     // Every run of this test uses the same texts: a test that fails only sometimes helps nobody.
     let config =
         Config { cases: CASES, failure_persistence: None, rng_seed: RngSeed::Fixed(6), ..Config::default() };
-    let checked = TestRunner::new(config).run(&drawn, |(maps, texts)| {
+    let checked = TestRunner::new(config).run(&(maps, texts), |(maps, texts)| {
         let mut spec = json!({"driver": {}, "executor": {}});
         // These properties come from the operator itself, or from fields that this test does not set.
         let mut expected = plain.clone();
-        for ((field, prefix), entries) in MAPS.iter().zip(maps) {
+        for ((field, prefix), entries) in fields.maps.iter().zip(maps) {
             expected.extend(entries.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())));
             set(&mut spec, field, json!(entries));
         }
-        for ((field, key), text) in TEXTS.iter().zip(texts) {
-            expected.insert((*key).to_owned(), text.clone());
+        for ((field, key), text) in fields.texts.iter().zip(texts) {
+            expected.insert(key.clone(), text.clone());
             set(&mut spec, field, json!(text));
         }
         let read = java.borrow_mut().read(&properties_file(&spec));

@@ -1,6 +1,6 @@
 //! Proves that all objects that a run has created, except its pods, are deleted when the run is over.
 
-use crate::{native::program, prelude::*};
+use crate::{choice::policy, native::program, prelude::*};
 use api::{ObjectKey, ObjectKind};
 use plan::{
     Action, By, Driver, Observed, Submission, SubmissionProgress, lifecycle::next, submission_plan::choose,
@@ -153,8 +153,4 @@ fn deleted(application: &SparkApplication, seen: &Observed) -> BTreeSet<ObjectKe
         other => panic!("{other:?}"),
     });
     children.flatten().collect()
-}
-
-fn policy() -> Policy {
-    Policy::new("k8s://https://10.0.0.1:443")
 }

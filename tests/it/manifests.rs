@@ -284,10 +284,6 @@ fn rights_follow_the_named_namespaces() {
 /// Several operators can run in one cluster only if their installations have no object in common.
 #[test]
 fn an_installation_with_a_name_shares_no_object_with_another_one() {
-    let name = |object: &Value| {
-        let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-        (object["kind"].as_str().unwrap().to_owned(), of("namespace"), of("name"))
-    };
     let of = |installation: &str, namespaces: &str| {
         // Both installations are in the same namespace.
         printed(&["rbac", "drivers", "webhook", "deployment", "--namespace=ours", installation, namespaces])
@@ -296,7 +292,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
         (printed(&["--namespace=ours"]), of("--installation=spark-operator-x", "--namespaces=x"));
     let names: BTreeSet<_> = default.iter().map(name).collect();
     let shared: Vec<_> = team.iter().map(name).filter(|name| names.contains(name)).collect();
-    assert_eq!(shared, [("Namespace".to_owned(), String::new(), "ours".to_owned())]);
+    assert_eq!(shared, [["Namespace", "", "ours"]]);
 
     // Every object that another object refers to is in the output, and the operator expects these names.
     let one = |kind: &str| one(&team, kind);
@@ -333,13 +329,7 @@ fn drivers_have_an_account_where_applications_run() {
     let flags =
         ["drivers", "--namespaces=b,a", "--driver-service-account=spark-operator-spark", "--installation=x"];
     let objects = printed(&flags);
-    let names: Vec<_> = objects
-        .iter()
-        .map(|object| {
-            ["kind", "namespace", "name"]
-                .map(|field| object.get(field).unwrap_or(&object["metadata"][field]).as_str().unwrap())
-        })
-        .collect();
+    let names: Vec<_> = objects.iter().map(name).collect();
     let account = "spark-operator-spark";
     let of = |namespace| ["ServiceAccount", "Role", "RoleBinding"].map(|kind| [kind, namespace, account]);
     assert_eq!(names, [of("a"), of("b")].concat());
@@ -446,31 +436,17 @@ fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
     for webhook in webhooks {
         assert_eq!((&webhook["failurePolicy"], &webhook["timeoutSeconds"]), (&json!("Ignore"), &json!(30)));
     }
-    for (flag, complaint) in [
-        ("--timeout-seconds=0", "0 is not in 1..=30"),
-        ("--timeout-seconds=31", "31 is not in 1..=30"),
-        ("--failure-policy=fail", "[possible values: Fail, Ignore]"),
-        ("--namespaces=a,Team B", "is not the name of a namespace (try `default`)"),
-        (
-            "--namespace-selector=a>1",
-            "is not a label selector (try `team=data` or `team in (data, science)`)",
-        ),
-    ] {
-        let refused = Flags::try_parse_from(["spark-operator", "manifests", flag]).unwrap_err().to_string();
-        assert!(refused.contains(complaint), "{flag}: {refused}");
+    for [flag, complaint] in yaml::<Vec<[String; 2]>>(&data("settings/manifests-refused.yaml")) {
+        let refused = Flags::try_parse_from(["spark-operator", "manifests", &flag]).unwrap_err().to_string();
+        assert!(refused.contains(&complaint), "{flag}: {refused}");
     }
 }
 
 /// The gateway's account has no other right than the gateway needs, and the operator's pods and Services do not select its pods.
 #[test]
 fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone() {
-    let name = |object: &Value| {
-        ["kind", "namespace", "name"].map(|field| {
-            let value = object.get(field).unwrap_or(&object["metadata"][field]);
-            value.as_str().unwrap_or_default().to_owned()
-        })
-    };
-    let without: BTreeSet<_> = printed(&["--namespaces=b,a"]).iter().map(name).collect();
+    let without = printed(&["--namespaces=b,a"]);
+    let without: BTreeSet<_> = without.iter().map(name).collect();
     let with = printed(&["--connect-gateway", "--namespaces=b,a", "--image=registry.example/x:1"]);
     let added: Vec<_> = with.iter().filter(|object| !without.contains(&name(object))).collect();
     let (role, ours) = ("spark-operator-connect-gateway", "spark-operator");
@@ -564,6 +540,12 @@ fn texts(list: &Value) -> Vec<&str> {
     list.as_array().into_iter().flatten().map(|text| text.as_str().unwrap()).collect()
 }
 
+/// Returns kind, namespace and name of an object.
+fn name(object: &Value) -> [&str; 3] {
+    let metadata = &object["metadata"];
+    [&object["kind"], &metadata["namespace"], &metadata["name"]].map(|text| text.as_str().unwrap_or_default())
+}
+
 /// Returns the first object of a kind.
 fn one<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     objects.iter().find(|object| object["kind"] == kind).unwrap()
@@ -573,7 +555,7 @@ fn program(deployment: &Value) -> &Value {
     &deployment["spec"]["template"]["spec"]["containers"][0]
 }
 
-fn settings(flags: &[&str]) -> Settings {
+pub(crate) fn settings(flags: &[&str]) -> Settings {
     let arguments = ["spark-operator", "run"].iter().chain(flags);
     let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
         unreachable!("`run` was asked for")

@@ -1,6 +1,10 @@
 //! Tests the effect of `spec.monitoring` on an application, with each submitter.
 
-use crate::{native::program, prelude::*};
+use crate::{
+    choice::{asking, chosen, policy},
+    native::program,
+    prelude::*,
+};
 use api::{ObjectKind, names::conf};
 use plan::{By, Observed, extension::View, submission_plan::choose};
 use spark_client::read_properties;
@@ -56,14 +60,10 @@ fn the_config_map_is_the_runs_own() {
 #[test]
 fn whoever_submits_the_pods_find_it() {
     for submitter in ["native", "spark-submit"] {
-        let mut application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
-        application.metadata.annotations =
-            Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
-        let run = Run::next(&application);
-        let made = config_map(&application, &run).unwrap();
-        let by =
-            choose(&application, &run, &SubmissionEnvironment::default(), &policy(), Timestamp::UNIX_EPOCH);
-        match by.unwrap().request.by {
+        let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
+        let application = asking(application, Some(submitter));
+        let made = config_map(&application, &Run::next(&application)).unwrap();
+        match chosen(&application, &policy()).request.by {
             By::Native(objects) => {
                 assert_eq!(objects.children[0], made);
                 let last = objects.children.last().unwrap()["metadata"]["name"].as_str().unwrap();
@@ -97,7 +97,7 @@ fn the_agent_stands_behind_the_options_that_count() {
             defaults: format!("{key} {default}\n"),
             ..SubmissionEnvironment::default()
         };
-        for (submitter, properties) in both_ways(application, &submission_environment) {
+        for (submitter, properties) in both_ways(&application, &submission_environment) {
             assert_eq!(properties[key], expected, "{submitter}");
             assert_eq!(properties[conf::METRICS_NAMESPACE], "default.pi", "{submitter}");
         }
@@ -116,7 +116,7 @@ fn metrics_properties_of_the_users_own_are_read() {
         (json!({"metricsPropertiesFile": "/file", "metricsProperties": "a.b=c"}), "/file"),
     ] {
         let application = monitored(monitoring, spark_conf.clone());
-        for (submitter, properties) in both_ways(application, &SubmissionEnvironment::default()) {
+        for (submitter, properties) in both_ways(&application, &SubmissionEnvironment::default()) {
             assert_eq!(properties[conf::METRICS_CONF], expected, "{submitter}");
             assert_eq!(properties[conf::METRICS_NAMESPACE], "my", "{submitter}");
         }
@@ -151,12 +151,11 @@ fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
 
 /// Returns the driver's properties as each of the two submitters produces them.
 fn both_ways(
-    mut application: SparkApplication,
+    application: &SparkApplication,
     submission_environment: &SubmissionEnvironment,
 ) -> [(&'static str, BTreeMap<String, String>); 2] {
     ["native", "spark-submit"].map(|submitter| {
-        application.metadata.annotations =
-            Some([(annotation::SUBMITTER.to_owned(), submitter.to_owned())].into());
+        let application = asking(application.clone(), Some(submitter));
         let run = Run::next(&application);
         let chosen = choose(&application, &run, submission_environment, &policy(), Timestamp::UNIX_EPOCH);
         let (By::Native(objects) | By::Pod { objects, .. }) = chosen.unwrap().request.by;
@@ -171,8 +170,4 @@ fn monitored(mut monitoring: Value, mut spec: Value) -> SparkApplication {
     monitoring["exposeExecutorMetrics"] = json!(true);
     spec["monitoring"] = monitoring;
     program(spec)
-}
-
-fn policy() -> Policy {
-    Policy::new("k8s://https://10.96.0.1:443")
 }

@@ -112,17 +112,8 @@ fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submissio
 fn read(submit: &SparkSubmit, application: &SparkApplication) -> Submission {
     let command = ["spark-submit".to_owned()].into_iter().chain(submit.arguments.clone()).collect();
     let files = submit.files.iter().map(|(name, text)| (format!("{DIRECTORY}/{name}"), text.clone()));
-    let case = Case {
-        name: String::new(),
-        spark_version: application.spec.spark_version.clone(),
-        command,
-        env: BTreeMap::new(),
-        files: files.collect(),
-        injected_failures: Vec::new(),
-        exit_code: 0,
-        exchanges: Vec::new(),
-        stderr_tail: String::new(),
-    };
+    let spark_version = application.spec.spark_version.clone();
+    let case = Case { spark_version, command, files: files.collect(), ..Case::default() };
     let ids = Run::next(application).ids();
     command_line::submission(&case, ids).unwrap_or_else(|_| panic!("{:?}", submit.arguments))
 }

@@ -3,8 +3,8 @@
 pub(crate) use crate::{
     background::Background,
     finally::Finally,
-    golden::{Golden, cases, data, documents, lacks, yaml},
-    program::{self, EndedOnDrop, free_port, run, sparkctl_program},
+    golden::{Golden, cases, data, documents, entries, files_below, lacks, yaml},
+    program::{self, EndedOnDrop, empty_folder, free_port, run, sparkctl_program},
 };
 pub(crate) use api::{
     Role, ScheduledSparkApplication, SparkApplication, SparkConnect,

@@ -40,6 +40,14 @@ pub fn free_port() -> u16 {
     }
 }
 
+/// Creates an empty folder for a test.
+pub fn empty_folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
 /// Writes a kubeconfig for the API server at this URL, which asks nobody who they are, into `folder`. Returns its path.
 pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
     let path = folder.join("kubeconfig");

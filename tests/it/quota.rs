@@ -137,7 +137,7 @@ fn a_submission_pod_needs_room_beside_the_driver() {
 
 /// Returns the messages about the quotas that `new` would exceed.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
-    said_with(old, new, quotas, &SubmissionEnvironment::default())
+    said_with(old, new, quotas, &SubmissionEnvironment::default(), true)
 }
 
 fn said_with(
@@ -145,35 +145,28 @@ fn said_with(
     new: &SparkApplication,
     quotas: &[ResourceQuota],
     environment: &SubmissionEnvironment,
+    says_what_is_left: bool,
 ) -> Vec<String> {
     let policy = Policy::new("k8s://https://10.96.0.1:443");
-    exceeded(old, new, quotas, environment, &policy, true).iter().map(ToString::to_string).collect()
+    let found = exceeded(old, new, quotas, environment, &policy, says_what_is_left);
+    found.iter().map(ToString::to_string).collect()
 }
 
 /// Who is not known as an API server may be anybody.
 #[test]
 fn a_quota_says_how_much_is_left_only_where_that_is_wanted() {
-    let application = two_executors(&Map::new(), &Value::Null);
-    let quotas = [quota(
-        &json!({"name": "team", "hard": {"requests.cpu": "4217m"}, "used": {"requests.cpu": "1217m"}}),
-    )];
-    let (environment, policy) =
-        (SubmissionEnvironment::default(), Policy::new("k8s://https://10.96.0.1:443"));
-    let said = exceeded(
-        None,
-        &two_executors(json!({"executor": {"cores": 2}}).as_object().unwrap(), &Value::Null),
-        &quotas,
-        &environment,
-        &policy,
-        false,
-    );
-    assert_eq!(
-        said[0].to_string(),
-        "ResourceQuota team: requests.cpu: the application asks for 5 (driver 1, 2 executors 2 each); that is more than there is \
-         left (`kubectl describe resourcequota team`): lower spec.executor.instances, or cores or coreRequest of driver and \
-         executor, or wait until others have ended"
-    );
-    assert!(exceeded(None, &application, &quotas, &environment, &policy, false).is_empty());
+    let hard = json!({"requests.cpu": "4217m"});
+    let team = quota(&json!({"name": "team", "hard": hard, "used": {"requests.cpu": "1217m"}}));
+    let said = |spec: Value| {
+        let application = two_executors(spec.as_object().unwrap(), &Value::Null);
+        let environment = SubmissionEnvironment::default();
+        said_with(None, &application, std::slice::from_ref(&team), &environment, false)
+    };
+    let expected = "ResourceQuota team: requests.cpu: the application asks for 5 (driver 1, 2 executors 2 each); that is more than there is \
+        left (`kubectl describe resourcequota team`): lower spec.executor.instances, or cores or coreRequest of driver and \
+        executor, or wait until others have ended";
+    assert_eq!(said(json!({"executor": {"cores": 2}})), [expected]);
+    assert_eq!(said(json!({})), [""; 0]);
 }
 
 /// Properties of the admin's `spark-defaults.conf` count unless the application sets the same ones.
@@ -186,7 +179,7 @@ fn the_admins_defaults_count() {
     let spec = json!({"driver": {"memoryOverhead": "512m"}});
     let application = two_executors(spec.as_object().unwrap(), &Value::Null);
     let quota = quota(&json!({"name": "team", "hard": {"requests.memory": "5Gi"}}));
-    let said = said_with(None, &application, &[quota], &environment);
+    let said = said_with(None, &application, &[quota], &environment, true);
     let asked = "the application asks for 5632Mi (driver 1536Mi, 2 executors 2Gi each)";
     assert!(said[0].contains(asked), "{said:?}");
 }

@@ -20,17 +20,11 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_second_call_changes_nothing(pod in pod()) {
+    fn a_second_call_changes_nothing_also_of_what_the_api_server_made_of_the_first(pod in pod()) {
         if let Ok(once) = customized(&pod) {
-            prop_assert_eq!(customized(&once), Ok(once));
-        }
-    }
-
-    #[test]
-    fn a_second_call_changes_nothing_of_what_the_api_server_made_of_the_first(pod in pod()) {
-        if let Ok(once) = customized(&pod) {
-            let once = stored(&once);
-            prop_assert_eq!(customized(&once), Ok(once));
+            for once in [stored(&once), once] {
+                prop_assert_eq!(customized(&once), Ok(once));
+            }
         }
     }
 
@@ -48,15 +42,6 @@ proptest! {
                 }
             }
             prop_assert_eq!(after, before);
-        }
-    }
-
-    #[test]
-    fn a_patch_makes_the_same_pod(pod in pod()) {
-        if let Ok(once) = customized(&pod) {
-            let mut patched = pod.clone();
-            json_patch::patch(&mut patched, &json_patch::diff(&pod, &once)).unwrap();
-            prop_assert_eq!(patched, once);
         }
     }
 }

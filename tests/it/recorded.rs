@@ -7,9 +7,7 @@ use crate::{prelude::*, webhook::Server};
 async fn what_an_api_server_has_sent_is_answered() {
     let server = Server::start().await;
     let mut golden = Golden::default();
-    let mut files: Vec<_> =
-        fs::read_dir(data("reviews")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
+    let mut files = entries(data("reviews"));
     files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     assert_eq!(files.len(), 8);
     for file in files {
@@ -18,6 +16,9 @@ async fn what_an_api_server_has_sent_is_answered() {
         let path = file.file_stem().unwrap().to_str().unwrap().rsplit_once('.').unwrap().1.to_owned();
         for protocol in ["h2", "http/1.1"] {
             let mut answer = server.connect(protocol).await.review_at(&format!("/{path}"), &review).await;
+            for field in ["apiVersion", "kind"] {
+                assert_eq!(answer[field], review[field]);
+            }
             let response = &mut answer["response"];
             assert_eq!(response["uid"], review["request"]["uid"]);
             if let Some(patch) = response.get_mut("patch") {

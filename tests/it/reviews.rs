@@ -20,118 +20,53 @@ async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {
     assert_eq!(patched("/mutate", &review("CREATE", &filled_in, &Value::Null)).await, None);
 }
 
+/// What is sent, what is stored, and the answer.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Case {
+    case: String,
+    kind: Option<String>,
+    paths: Vec<String>,
+    new: Value,
+    old: Value,
+    refused: Option<String>,
+    warnings: Vec<String>,
+    patched: bool,
+}
+
 #[tokio::test]
-async fn an_application_that_was_submitted_is_not_filled_in() {
-    for (state, is_filled_in) in
-        [("", true), ("INVALIDATING", true), ("SUBMITTED", false), ("RUNNING", false), ("COMPLETED", false)]
+async fn a_review_is_answered_as_its_case_says() {
+    let server = Server::start().await;
+    let mut client = server.connect("h2").await;
+    for Case { case, kind, paths, new, old, refused, warnings, patched } in
+        yaml::<Vec<Case>>(&data("webhook/reviews.yaml"))
     {
-        let mut old = pi(json!({}));
-        old["status"] = json!({"applicationState": {"state": state}});
-        let review = review("UPDATE", &pi(json!({})), &old);
-        assert_eq!(patched("/mutate", &review).await.is_some(), is_filled_in, "{state}");
+        let object = |changes: &Value| {
+            let mut object = match kind.as_deref() {
+                None => pi(json!({})),
+                Some("ScheduledSparkApplication") => nightly(json!({})),
+                Some("SparkConnect") => notebook(json!({})),
+                Some(kind) => panic!("{case}: {kind}"),
+            };
+            json_patch::merge(&mut object, changes);
+            object
+        };
+        let review = match &old {
+            Value::Null => review("CREATE", &object(&new), &Value::Null),
+            old => review("UPDATE", &object(&new), &object(old)),
+        };
+        let mut expected = refused.map_or_else(allowed, |why| self::refused(403, "Forbidden", &why));
+        if !warnings.is_empty() {
+            expected["warnings"] = json!(warnings);
+        }
+        let paths = if paths.is_empty() { vec!["/validate".to_owned()] } else { paths };
+        for path in paths {
+            let mut answer = client.review_at(&path, &review).await["response"].take();
+            let fields = answer.as_object_mut().unwrap();
+            let has_patch = fields.remove("patchType").is_some() && fields.remove("patch").is_some();
+            assert_eq!((answer, has_patch), (expected.clone(), patched), "{case}: {path}");
+        }
     }
-    // A user may apply an application that was read from a cluster. The API server drops the status of a new object.
-    let mut copy = pi(json!({}));
-    copy["status"] = json!({"applicationState": {"state": "COMPLETED"}});
-    assert!(patched("/mutate", &review("CREATE", &copy, &Value::Null)).await.is_some());
-}
-
-/// The webhook admits such an application unchanged: afterwards the API server checks it against the CRD, and reports
-/// every field that is wrong.
-#[tokio::test]
-async fn an_application_that_cannot_be_read_is_not_filled_in() {
-    for spec in [json!({"type": "Ruby"}), json!({"driver": "one"})] {
-        assert_eq!(answer("/mutate", &review("CREATE", &pi(spec), &Value::Null)).await, allowed());
-    }
-    let without_spec = json!({"metadata": {"name": "pi"}});
-    assert_eq!(answer("/mutate", &review("CREATE", &without_spec, &Value::Null)).await, allowed());
-}
-
-#[tokio::test]
-async fn a_schedule_is_not_filled_in() {
-    let review = review("CREATE", &nightly(json!({})), &Value::Null);
-    assert_eq!(answer("/mutate", &review).await, allowed());
-}
-
-#[tokio::test]
-async fn an_application_that_can_never_work_is_refused_with_all_that_is_wrong_and_its_warnings() {
-    let pi = pi(json!({"mode": "client", "driver": {"memory": "1gg"}, "retryInterval": 5}));
-    let message = "spec.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`; \
-        spec.driver.memory: `1gg` is not a Java memory size (try `1g`)";
-    let mut expected = refused(403, "Forbidden", message);
-    expected["warnings"] =
-        json!(["spec.retryInterval: has no effect: write spec.restartPolicy.onFailureRetryInterval"]);
-    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
-}
-
-#[tokio::test]
-async fn an_application_that_may_work_is_let_in_with_its_warnings() {
-    assert_eq!(answer("/validate", &review("CREATE", &pi(json!({})), &Value::Null)).await, allowed());
-    let mut expected = allowed();
-    expected["warnings"] = json!(["spec.driver.envVars: is deprecated: write spec.driver.env"]);
-    let pi = pi(json!({"driver": {"envVars": {"A": "b"}}}));
-    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
-}
-
-#[tokio::test]
-async fn an_edit_is_let_in_with_a_warning_of_what_it_does_to_the_run() {
-    let mut old = pi(json!({}));
-    old["status"] = json!({"applicationState": {"state": "RUNNING"}, "submissionID": "1"});
-    let mut expected = allowed();
-    assert_eq!(
-        answer("/validate", &review("UPDATE", &pi(json!({"timeToLiveSeconds": 5})), &old)).await,
-        expected
-    );
-    let edited = pi(json!({"driver": {"cores": 2, "envVars": {"A": "b"}}}));
-    expected["warnings"] = json!([
-        "an edit of spec.driver.cores (and 1 more) ends this run and starts another",
-        "spec.driver.envVars: is deprecated: write spec.driver.env",
-    ]);
-    assert_eq!(answer("/validate", &review("UPDATE", &edited, &old)).await, expected);
-    old["status"]["specHash"] = json!("v1-partial:1");
-    let moved = pi(json!({"executor": {"nodeSelector": {"pool": "new"}}}));
-    expected["warnings"] =
-        json!(["an edit of spec.executor.nodeSelector is for the next executor, and this run goes on"]);
-    assert_eq!(answer("/validate", &review("UPDATE", &moved, &old)).await, expected);
-}
-
-#[tokio::test]
-async fn a_schedule_is_refused_for_its_times_and_for_its_applications() {
-    let nightly = nightly(json!({"schedule": "0 25 * * *", "template": {"mode": "client"}}));
-    let message = "spec.schedule: field 2 (hour), `25` at character 3: must be from 0 to 23; \
-        spec.template.mode: `client` would run the driver where it is submitted, not in a pod of its own: write `cluster`";
-    let expected = refused(403, "Forbidden", message);
-    assert_eq!(answer("/validate", &review("CREATE", &nightly, &Value::Null)).await, expected);
-}
-
-#[tokio::test]
-async fn a_server_is_refused_for_its_mistakes_and_can_be_stopped_all_the_same() {
-    let wrong = notebook(json!({"server": {"memory": "1gg"}}));
-    let expected =
-        refused(403, "Forbidden", "spec.server.memory: `1gg` is not a Java memory size (try `1g`)");
-    for path in ["/validate", "/validate-sparkoperator-k8s-io-v1alpha1-sparkconnect"] {
-        assert_eq!(answer(path, &review("CREATE", &wrong, &Value::Null)).await, expected);
-    }
-    let stopped = notebook(json!({"server": {"memory": "1gg"}, "suspend": true}));
-    assert_eq!(answer("/validate", &review("UPDATE", &stopped, &wrong)).await, allowed());
-    let of_kubeflow = "/mutate-sparkoperator-k8s-io-v1alpha1-sparkconnect";
-    assert_eq!(answer(of_kubeflow, &review("CREATE", &wrong, &Value::Null)).await, allowed());
-}
-
-#[tokio::test]
-async fn an_edit_that_restarts_a_server_says_so() {
-    let (idle, mut running) = (notebook(json!({})), notebook(json!({})));
-    running["status"] = json!({"state": "Ready", "server": {"podName": "notebook-server"}});
-    let warned = {
-        let mut warned = allowed();
-        warned["warnings"] = json!(["spec: this edit restarts the server, which ends its sessions"]);
-        warned
-    };
-    let larger = notebook(json!({"server": {"cores": 2}}));
-    assert_eq!(answer("/validate", &review("UPDATE", &larger, &running)).await, warned);
-    assert_eq!(answer("/validate", &review("UPDATE", &larger, &idle)).await, allowed());
-    let elsewhere = notebook(json!({"server": {"service": {"metadata": {"name": "other"}}}}));
-    assert_eq!(answer("/validate", &review("UPDATE", &elsewhere, &running)).await, allowed());
 }
 
 /// Kubernetes has no right on an annotation alone, and the gateway is where clients of all tenants come.
@@ -247,20 +182,18 @@ async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
 }
 
 #[tokio::test]
-async fn an_object_that_does_not_say_where_it_is_is_where_the_request_is() {
-    let mut pi = pi(json!({"sparkConf": {"spark.kubernetes.namespace": "default"}}));
-    pi["metadata"] = json!({"generateName": "pi-"});
-    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, allowed());
-    pi["spec"]["sparkConf"]["spark.kubernetes.namespace"] = json!("elsewhere");
-    assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await["allowed"], false);
-}
-
-#[tokio::test]
-async fn a_kind_that_nobody_validates_is_refused_and_the_rules_are_named() {
-    let mut review = review("CREATE", &json!({"metadata": {"name": "pi"}}), &Value::Null);
-    review["request"]["kind"] = json!({"group": "", "version": "v1", "kind": "Pod"});
-    let message = "this webhook does not know Pod of group ``: take it out of the rules of the ValidatingWebhookConfiguration";
-    assert_eq!(answer("/validate", &review).await, refused(403, "Forbidden", message));
+async fn a_kind_that_nobody_reviews_is_refused_and_the_rules_are_named() {
+    for (path, group, kind, configuration) in [
+        ("/mutate", "apps", "Deployment", "MutatingWebhookConfiguration"),
+        ("/validate", "", "Pod", "ValidatingWebhookConfiguration"),
+    ] {
+        let mut review = review("CREATE", &json!({"metadata": {"name": "pi"}}), &Value::Null);
+        review["request"]["kind"] = json!({"group": group, "version": "v1", "kind": kind});
+        let message = format!(
+            "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
+        );
+        assert_eq!(answer(path, &review).await, refused(403, "Forbidden", &message));
+    }
 }
 
 /// Returns the response to `review`.

@@ -72,9 +72,7 @@ struct Expected {
 
 #[test]
 fn stories_go_as_they_are_told() {
-    let mut files: Vec<_> =
-        fs::read_dir(data("schedules")).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
+    let files = entries(data("schedules"));
     assert!(!files.is_empty());
     for file in files {
         let story: Story = yaml(&file);
@@ -84,35 +82,25 @@ fn stories_go_as_they_are_told() {
 
 #[test]
 fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
-    let schedule: ScheduledSparkApplication = serde_json::from_value(json!({
-        "metadata": {"name": "pi", "namespace": "default", "uid": "uid", "creationTimestamp": "2026-03-01T09:00:00Z"},
-        "spec": {"schedule": "* * * * *", "template": {
-            "sparkVersion": "4.0.1", "type": "Python", "mainApplicationFile": "local:///main.py", "image": "spark",
-            "driver": {}, "executor": {},
-        }},
-        "status": {
-            "scheduleState": "Scheduled", "observedSchedule": "* * * * *",
-            "scheduledSince": "2026-03-01T09:00:00Z", "handledUntil": "2026-03-01T09:59:00Z",
-        },
-    }))
-    .unwrap();
-    let policy =
-        Policy { precision: Precision::Seconds, shortest_period: Duration::ZERO, zone: TimeZone::UTC };
-    for (unfinished, outcome) in [(49, "Started"), (50, "Skipped(TooMany)")] {
-        let made = |i: u32| Made {
-            slot: Some(format!("2026-03-01T09:{i:02}:00Z").parse().unwrap()),
-            name: None,
-            trigger: None,
-            state: State::Running,
-            going: false,
-        };
-        let children = (1..=unfinished).map(|i| made(i).child()).collect();
-        let seen = Observed { children, ..Observed::default() };
-        let checked = check(&schedule, &policy);
-        let plan = next(&schedule, &checked, &seen, "2026-03-01T10:00:01Z".parse().unwrap(), &policy);
-        assert!(format!("{:?}", plan.outcomes).contains(outcome), "{unfinished}: {:?}", plan.outcomes);
-        assert_eq!(plan.actions.is_empty(), unfinished == 50);
-        assert_eq!(plan.status.handled_until.unwrap().0.to_string(), "2026-03-01T10:00:00Z");
+    let skipped = "ScheduledRunSkipped: the run of 2026-03-01T10:00:00Z is skipped: 50 applications of";
+    for (unfinished, actions, event) in
+        [(49, json!(["start pi-1772359200"]), "ScheduledRunStarted"), (50, json!([]), skipped)]
+    {
+        let running = |i: u32| json!({"slot": format!("2026-03-01T09:{i:02}:00Z"), "state": "RUNNING"});
+        let children: Vec<_> = (1..=unfinished).map(running).collect();
+        let handled = json!({"handledUntil": "2026-03-01T10:00:00Z"});
+        let story = json!({
+            "created": "2026-03-01T09:00:00Z", "spec": {"schedule": "* * * * *"},
+            "status": {
+                "scheduleState": "Scheduled", "observedSchedule": "* * * * *",
+                "scheduledSince": "2026-03-01T09:00:00Z", "handledUntil": "2026-03-01T09:59:00Z",
+            },
+            "steps": [{
+                "at": "2026-03-01T10:00:01Z", "children": children,
+                "expect": {"actions": actions, "events": [event], "status": handled},
+            }],
+        });
+        serde_json::from_value::<Story>(story).unwrap().goes(&format!("{unfinished} that run"));
     }
 }
 

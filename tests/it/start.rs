@@ -4,13 +4,9 @@ use crate::{
     prelude::*,
     program::{answer, printed},
 };
+use axum::http::Request;
+use kube::Config;
 use rustix::process::{Pid, Signal, kill_process};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::ring::default_provider,
-    pki_types::{CertificateDer, ServerName, UnixTime},
-};
 use std::net::{TcpListener, TcpStream};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spark-operator");
@@ -53,7 +49,7 @@ fn the_version_is_told() {
 
 #[test]
 fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
-    let folder = folder("certs");
+    let folder = empty_folder("start/certs");
     let arguments =
         ["certs", "generate", "--directory", folder.to_str().unwrap(), "--dns-name", "hook.ours.svc"];
     let written = printed(run(PROGRAM, &arguments, ""));
@@ -77,7 +73,7 @@ fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
 
 #[test]
 fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
-    let folder = folder("cannot-start");
+    let folder = empty_folder("start/cannot-start");
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
     let taken = TcpListener::bind("0.0.0.0:0").unwrap();
@@ -95,7 +91,7 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
 
 #[test]
 fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
-    let folder = folder("alone");
+    let folder = empty_folder("start/alone");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--submitter=spark-submit");
     let arguments = ["--zap-encoder=json", "--webhook-port=0", "--webhook-shutdown-delay=0s"];
@@ -137,22 +133,30 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
 
 #[test]
 fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_own() {
-    let folder = folder("secure-metrics");
+    let folder = empty_folder("start/secure-metrics");
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).args(["--webhook=false", "--secure-metrics"]);
     let running = Running::telling(&mut operator, &folder, metrics);
-    let connect = || TcpStream::connect(metrics).ok();
-    let (status, text) = eventually("it serves", || answer(without_trust(connect()?), "/metrics").ok());
-    assert_eq!(status, 200);
+    // As `curl --insecure` does.
+    let mut config = Config::new(format!("https://{metrics}").parse().unwrap());
+    (config.root_cert, config.accept_invalid_certs) = (Some(Vec::new()), true);
+    let runtime = Background::start();
+    let served = || {
+        runtime.block_on(async {
+            let request = Request::get("/metrics").body(Vec::new()).unwrap();
+            Client::try_from(config.clone()).unwrap().request_text(request).await.ok()
+        })
+    };
+    let text = eventually("it serves", served);
     assert!(text.lines().any(|line| line == "spark_application_count 0"), "{text}");
-    answer(connect().unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
+    answer(TcpStream::connect(metrics).unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
     running.stop();
 }
 
 #[test]
 fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
-    let folder = folder("leaving");
+    let folder = empty_folder("start/leaving");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder));
     let arguments = ["--webhook-port=0", "--webhook-shutdown-delay=1s"];
@@ -216,46 +220,6 @@ impl Running {
     }
 }
 
-/// Returns a TLS connection that accepts any certificate, as `curl --insecure` does.
-fn without_trust(tcp: TcpStream) -> StreamOwned<ClientConnection, TcpStream> {
-    let provider = Arc::new(default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let config = config.dangerous().with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
-    let client = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
-    StreamOwned::new(client, tcp)
-}
-
-/// Whether a handshake is signed by the leaf's key.
-type Signed = Result<HandshakeSignatureValid, rustls::Error>;
-
-#[derive(Debug)]
-struct Anybody;
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _leaf: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(&self, _: &[u8], _: &CertificateDer<'_>, _: &DigitallySignedStruct) -> Signed {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        default_provider().signature_verification_algorithms.supported_schemes()
-    }
-}
-
 /// Returns the command `spark-operator run`, with an environment that does not name any cluster.
 fn operator(folder: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -266,14 +230,6 @@ fn operator(folder: &Path) -> Command {
 /// Returns a kubeconfig for a cluster whose API server does not listen.
 fn kubeconfig(folder: &Path) -> PathBuf {
     program::kubeconfig(folder, "http://127.0.0.1:1", "default")
-}
-
-/// Creates an empty folder.
-fn folder(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("start").join(name);
-    fs::remove_dir_all(&folder).ok();
-    fs::create_dir_all(&folder).unwrap();
-    folder
 }
 
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {

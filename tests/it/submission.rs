@@ -96,15 +96,6 @@ fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
     assert_eq!(conf_wins, [conf::IMAGE_PULL_POLICY, conf::MEMORY_OVERHEAD_FACTOR, conf::PYTHON_VERSION]);
 }
 
-/// Linux does not start a program with an argument of more than 128 KiB (Kubeflow issue 433).
-#[test]
-fn a_property_of_any_size_stays_out_of_the_arguments() {
-    let large = "x".repeat(200_000);
-    let submit = submitted(&pi(json!({"sparkConf": {"spark.large": large}}))).unwrap();
-    assert!(submit.arguments.iter().all(|argument| argument.len() < 1000));
-    assert_eq!(properties(&submit)["spark.large"], large);
-}
-
 #[test]
 fn every_file_that_is_named_is_there() {
     for case in cases("submission") {
@@ -134,16 +125,8 @@ fn the_same_run_gives_the_same_bytes_and_another_run_others() {
 /// operator the version only decides whether Spark has pod templates.
 #[test]
 fn spark_has_templates_since_3_whatever_its_version_is_called() {
-    for (version, templates) in [
-        ("2.4.8", false),
-        ("2", false),
-        ("3.0.0", true),
-        ("3", true),
-        ("3.0.0-preview2", true),
-        ("4.1.0-SNAPSHOT", true),
-        ("main", true),
-        ("", true),
-    ] {
+    let cases: Vec<(String, bool)> = yaml(&data("spark-client/templates-since-3.yaml"));
+    for (version, templates) in cases {
         let submit = submitted(&pi(json!({"sparkVersion": version}))).unwrap();
         assert_eq!(submit.files.len() == 3, templates, "{version}");
         assert_eq!(

@@ -5,7 +5,7 @@ use crate::prelude::*;
 use spark_client::Environment;
 use submission::{
     Settings,
-    submission_pod::{State, objects, state},
+    submission_pod::{objects, state},
 };
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
@@ -90,9 +90,28 @@ fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    #[serde(default)]
+    status: Value,
+    #[serde(default)]
+    containers: BTreeMap<String, Value>,
+    #[serde(default)]
+    deleted: bool,
+    /// As `Debug` writes it.
+    state: String,
+}
+
 #[test]
 fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_failed() {
-    let state = |status: Value, deleted: bool| {
+    for Case { mut status, containers, deleted, state: expected } in
+        yaml::<Vec<Case>>(&data("submission_pod/states.yaml"))
+    {
+        let of = |(name, state): (&String, &Value)| json!({"name": name, "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+        if !containers.is_empty() {
+            status["containerStatuses"] = containers.iter().map(of).collect();
+        }
         let mut pod = json!({
             "metadata": {"name": "pi-1-submission", "labels": {"spark-role": "submission"}},
             "spec": {"containers": [{"name": "istio-proxy"}, {"name": "spark-submit"}]}, "status": status,
@@ -100,46 +119,7 @@ fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_fail
         if deleted {
             pod["metadata"]["deletionTimestamp"] = "2026-11-23T08:00:00Z".into();
         }
-        state(&PodSummary::of(&serde_json::from_value(pod).unwrap()))
-    };
-    let container = |state: Value| json!({"name": "spark-submit", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
-    let sidecar = || json!({"name": "istio-proxy", "image": "", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {}}});
-    let ended = |code: i32, message: &str| {
-        json!({"phase": "Running", "containerStatuses": [
-            sidecar(), container(json!({"terminated": {"exitCode": code, "reason": "Error", "message": message}})),
-        ]})
-    };
-    assert_eq!(state(ended(0, ""), false), State::Succeeded);
-    assert_eq!(state(ended(0, ""), true), State::Succeeded);
-    assert_eq!(state(ended(143, "killed"), true), State::Leaving);
-    let failed = |why: &str| State::Failed(format!("failed to run spark-submit: {why}"));
-    assert_eq!(
-        state(ended(1, "Exception in thread \"main\" java.lang.RuntimeException: x"), false),
-        failed("x")
-    );
-    assert_eq!(state(ended(137, ""), false), failed("exit code 137, Error"));
-    let exists =
-        "Exception in thread \"main\" … kind=pods, name=pi-driver … reason=AlreadyExists, status=Failure";
-    assert_eq!(state(ended(1, exists), false), State::DriverExists);
-    let running = json!({"phase": "Running", "containerStatuses": [container(json!({"running": {}}))]});
-    assert_eq!(state(running.clone(), false), State::Working);
-    assert_eq!(state(running, true), State::Leaving);
-    assert_eq!(state(Value::Null, false), State::Waiting(None));
-    let waits = json!({"phase": "Pending", "containerStatuses": [
-        container(json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}})),
-    ]});
-    assert_eq!(state(waits, false), State::Waiting(Some("ImagePullBackOff: no such image".to_owned())));
-    let unscheduled =
-        json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}]);
-    let waits = json!({"phase": "Pending", "conditions": unscheduled});
-    assert_eq!(state(waits, false), State::Waiting(Some("Unschedulable: no node".to_owned())));
-    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "low on memory"});
-    let killed = container(json!({"terminated": {"exitCode": 137, "reason": "Error"}}));
-    for statuses in [json!([]), json!([killed])] {
-        let mut evicted = evicted.clone();
-        evicted["containerStatuses"] = statuses;
-        assert_eq!(state(evicted, false), failed("its pod failed: Evicted: low on memory"));
+        let found = state(&PodSummary::of(&serde_json::from_value(pod.clone()).unwrap()));
+        assert_eq!(format!("{found:?}"), expected, "{pod}");
     }
-    let lost = json!({"phase": "Unknown", "reason": "NodeLost", "message": "Node n is unresponsive"});
-    assert_eq!(state(lost, false), State::Waiting(Some("the node does not answer".to_owned())));
 }

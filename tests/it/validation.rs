@@ -43,7 +43,7 @@ fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
 /// Returns all cases, with their objects in `namespace`.
 pub(crate) fn cases(namespace: &str) -> Vec<Told> {
     let mut told = Vec::new();
-    for file in files(data("validation")) {
+    for file in entries(data("validation")) {
         for Case { case, name, labels, spec, invalid, warnings } in yaml::<Vec<Case>>(&file) {
             let context = format!("{}: {case}", file.display());
             let kind =
@@ -81,46 +81,22 @@ pub(crate) fn cases(namespace: &str) -> Vec<Told> {
 fn everything_that_works_is_let_in() {
     // This file has every field, including fields that exclude each other.
     let exception = data("api/sparkapplication.yaml");
-    let mut folders = vec![data(""), data("../../manifests/examples")];
     let mut seen = 0;
-    while let Some(folder) = folders.pop() {
-        for path in files(folder) {
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let text = fs::read_to_string(&path).unwrap();
-            if path.extension().is_none_or(|extension| extension != "yaml") || path == exception {
-                continue;
-            }
-            let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
-            let is_ours = |object: &&Value| {
-                object["apiVersion"] == "sparkoperator.k8s.io/v1beta2"
-                    && object["metadata"]["name"].is_string()
-            };
-            for object in objects.iter().filter(is_ours) {
-                assert_eq!(examined(object).invalid, [], "{}", path.display());
-                seen += 1;
-            }
+    for path in files_below(data("")).into_iter().chain(files_below("manifests/examples")) {
+        if path.extension().is_none_or(|extension| extension != "yaml") || path == exception {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let Ok(objects) = serde_saphyr::from_multiple::<Value>(&text) else { continue };
+        let is_ours = |object: &&Value| {
+            object["apiVersion"] == "sparkoperator.k8s.io/v1beta2" && object["metadata"]["name"].is_string()
+        };
+        for object in objects.iter().filter(is_ours) {
+            assert_eq!(examined(object).invalid, [], "{}", path.display());
+            seen += 1;
         }
     }
     assert!(seen > 30, "only {seen} objects were looked at");
-}
-
-#[test]
-fn annotations_of_more_than_256_kib_are_refused_with_their_size() {
-    let mut spec =
-        json!({"driver": {"env": [{"name": "A", "value": "x".repeat(100_000)}], "annotations": {"a": "b"}}});
-    let of = |spec: &Value| examined(&json!({"metadata": {"name": "pi", "uid": "1"}, "spec": spec}));
-    assert_eq!(of(&spec).invalid, []);
-    spec["driver"]["sidecars"] = json!([{"name": "b", "command": ["x".repeat(170_000)]}]);
-    let [Invalid { field, why }] = &of(&spec).invalid[..] else { panic!("{:?}", of(&spec)) };
-    assert_eq!(field, "spec.driver");
-    assert_eq!(
-        why,
-        "makes 270312 bytes of annotations, most of it `sparkoperator.k8s.io/sidecars`, and Kubernetes allows 262144: \
-         move large values into ConfigMaps"
-    );
 }
 
 #[test]
@@ -234,10 +210,4 @@ pub(crate) fn examined_by(object: &Value, precision: Option<Precision>) -> Findi
             Files::Stay,
         )
     }
-}
-
-fn files(folder: PathBuf) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files
 }

@@ -358,16 +358,3 @@ pub struct DynamicAllocation {
     /// `spark.dynamicAllocation.shuffleTracking.timeout`.
     pub shuffle_tracking_timeout: Option<i64>,
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_application_without_status_is_new() {
-        let application =
-            |status| SparkApplication { status, ..SparkApplication::new("pi", Default::default()) };
-        assert_eq!(application(None).state(), State::New);
-        assert_eq!(application(Some(SparkApplicationStatus::default())).state(), State::New);
-    }
-}

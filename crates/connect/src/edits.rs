@@ -35,16 +35,8 @@ mod tests {
             from_value(json!({"metadata": {"name": "notebook"}, "spec": spec, "status": status})).unwrap()
         };
         let old = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
-        for (edit, field, ends) in [
-            (json!({"suspend": true}), "spec.suspend", false),
-            (json!({"ttlSecondsAfterIdle": 60}), "spec.ttlSecondsAfterIdle", false),
-            (json!({"sleepAfterIdleSeconds": 60}), "spec.sleepAfterIdleSeconds", false),
-            (json!({"server": {"access": "Cluster"}}), "spec.server.access", false),
-            (json!({"server": {"service": {"spec": {}}}}), "spec.server.service", false),
-            (json!({"server": {"serviceAccount": "a"}}), "spec.server.serviceAccount", true),
-            (json!({"executor": {"instances": 3}}), "spec.executor.instances", true),
-            (json!({"sparkConf": {"spark.a": "1"}}), "spec.sparkConf", true),
-        ] {
+        let cases = include_str!("../../../tests/data/connect-edits.json");
+        for (edit, field, ends) in serde_json::from_str::<Vec<(Value, String, bool)>>(cases).unwrap() {
             let mut new = old.clone();
             new.as_object_mut().unwrap().extend(edit.as_object().unwrap().clone());
             for (status, of_server) in [

@@ -87,15 +87,9 @@ mod tests {
 
     #[test]
     fn archives_templates_and_sparks_properties_are_left_out() {
-        for name in [
-            "a.gz", "a.jar", "log4j2.properties.template", "spark-defaults.conf", "spark.properties",
-            "sparkxconf",
-        ] {
-            assert!(is_left_out(name), "{name}");
-        }
-        for name in ["spark-env.sh", "log4j2.properties", "metrics.properties", "hive-site.xml", "a.jar.txt"]
-        {
-            assert!(!is_left_out(name), "{name}");
+        let cases = include_str!("../../../tests/data/spark-client/left-out.json");
+        for (name, expected) in serde_json::from_str::<Vec<(&str, bool)>>(cases).unwrap() {
+            assert_eq!(is_left_out(name), expected, "{name}");
         }
     }
 }

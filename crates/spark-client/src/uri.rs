@@ -103,21 +103,10 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn what_java_takes_for_a_uri_is_one() {
+    fn what_java_takes_for_a_uri_is_one_and_what_it_refuses_is_none() {
         let cases = include_str!("../../../tests/data/spark-client/uris.json");
-        for [text, scheme] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
-            assert_eq!(parse(text).map(|uri| uri.scheme), Some(scheme), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_java_refuses_is_none() {
-        for text in [
-            " local:///b.jar", "https://h/d e.jar", "local:///opt/${spark.my.var}.jar", "http://h/%zz",
-            "http://h/%2", "http:", ":x", "1a:b", "local://", "local:///a#b#c", "local:///[a].jar",
-            "local:///a\u{1}", "a|b",
-        ] {
-            assert_eq!(parse(text), None, "{text}");
+        for (text, scheme) in serde_json::from_str::<Vec<(String, Option<String>)>>(cases).unwrap() {
+            assert_eq!(parse(&text).map(|uri| uri.scheme), scheme.as_deref(), "{text}");
         }
     }
 

@@ -240,10 +240,7 @@ mod tests {
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
             schedules(&found, &Selection::default(), style).unwrap(),
-            "NAME      SCHEDULE   SUSPENDED   STATE        LAST     NEXT     AGE\n\
-             nightly   @hourly    false       SCHEDULED    30m      in 30m   2h\n\
-             stopped   @hourly    true        SCHEDULED    30m      <none>   2h\n\
-             odd       <none>     <none>      UNREADABLE   <none>   <none>   2h\n"
+            include_str!("../../../tests/data/ctl/schedules.txt")
         );
         let which = Selection { all_namespaces: true, output: Some(Output::Wide), selector: None };
         let wide = schedules(&found[..1], &which, style).unwrap();
@@ -256,10 +253,7 @@ mod tests {
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };
         assert_eq!(
             table(&applications, &Flags::default(), style).unwrap(),
-            "NAME   STATE        EXECUTORS             SUBMITTED   ENDED    AGE\n\
-             pi     RUNNING      2 running, 1 failed   1m          <none>   2h\n\
-             new    NEW          2 running, 1 failed   1m          <none>   2h\n\
-             odd    UNREADABLE   <none>                <none>      <none>   2h\n"
+            include_str!("../../../tests/data/ctl/applications.txt")
         );
         let which = Selection { all_namespaces: true, output: Some(Output::Wide), selector: None };
         let flags = Flags { which, ..Flags::default() };

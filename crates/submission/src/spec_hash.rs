@@ -164,21 +164,6 @@ mod tests {
     }
 
     #[test]
-    fn the_protocol_that_the_api_server_adds_to_a_port_does_not_count() {
-        for (role, list) in ["driver", "executor"]
-            .into_iter()
-            .flat_map(|role| ["initContainers", "sidecars"].map(|list| (role, list)))
-        {
-            let with = |port: Value| {
-                hash(&json!({role: {list: [{"name": "a"}, {"name": "b", "ports": [port]}]}}).to_string())
-            };
-            let tcp = with(json!({"containerPort": 1, "protocol": "TCP"}));
-            assert_eq!(tcp, with(json!({"containerPort": 1})), "{role}.{list}");
-            assert_ne!(tcp, with(json!({"containerPort": 1, "protocol": "UDP"})), "{role}.{list}");
-        }
-    }
-
-    #[test]
     fn the_executors_of_an_elastic_job_do_not_count() {
         let of = |annotation: &str, spec: Value| -> SparkApplication {
             let annotations = json!({annotation::ELASTIC_JOB: annotation});

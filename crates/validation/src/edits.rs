@@ -146,44 +146,20 @@ mod tests {
         assert_eq!(edits.collect::<Vec<_>>(), expected);
     }
 
+    /// A state, the hash of the run, what a spec with two executors becomes, the warning, and each field with its effect.
+    type Case = (String, String, Value, Option<String>, Option<Vec<String>>);
+
     #[test]
     fn the_effect_on_a_run_is_foretold_where_there_is_a_run() {
-        let told = |state: &str, hash: &str, edit: Value| {
-            let old = application(state, hash, json!({"executor": {"instances": 2}}));
-            effect_on_run(&old, &application("", "", edit))
-        };
-        let words = |field: &str| Some(format!("an edit of {field} ends this run and starts another"));
-        let (three, cores) =
-            (json!({"executor": {"instances": 3}}), json!({"executor": {"instances": 2, "cores": 2}}));
-        assert_eq!(told("RUNNING", "v1:1", three.clone()), words("spec.executor.instances"));
-        assert_eq!(told("SUBMISSION_FAILED", "v1-elastic:1", cores), words("spec.executor.cores"));
-        assert_eq!(
-            told("RUNNING", "v1:1", json!({"arguments": ["1"]})),
-            words("spec.arguments (and 1 more)")
-        );
-        assert_eq!(told("RUNNING", "v1-elastic:1", three.clone()), None);
-        assert_eq!(told("COMPLETED", "v1:1", three.clone()), None);
-        assert_eq!(told("RUNNING", "v1:1", json!({"suspend": true})), None);
-        for (state, effect) in [("COMPLETED", Effect::StartsRun), ("SUSPENDED", Effect::NextRun)] {
-            let [old, new] = [json!({}), three.clone()].map(|spec| application(state, "v1:1", spec));
-            assert_eq!(differences(&old, &new)[0].effect, effect, "{state}");
+        let cases = include_str!("../../../tests/data/edits.json");
+        for (state, hash, spec, warning, effects) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
+            let old = application(&state, &hash, json!({"executor": {"instances": 2}}));
+            let new = application("", "", spec);
+            assert_eq!(effect_on_run(&old, &new), warning, "{state} {hash}");
+            let edits = differences(&old, &new);
+            let found: Vec<_> = edits.iter().map(|edit| format!("{} {}", edit.field, edit.effect)).collect();
+            assert!(effects.is_none_or(|effects| effects == found), "{state} {hash}: {found:?}");
         }
-        let partial = |state: &str, edit: Value| {
-            let old = application(state, "v1-partial:1", json!({"executor": {"instances": 2}}));
-            differences(&old, &application("", "", edit)).iter().map(|edit| edit.effect).collect::<Vec<_>>()
-        };
-        let selector = json!({"executor": {"instances": 2, "nodeSelector": {"pool": "a"}}});
-        let of_partial = |state: &str, edit: &Value| told(state, "v1-partial:1", edit.clone());
-        let goes_on = "an edit of spec.executor.nodeSelector is for the next executor, and this run goes on";
-        assert_eq!(of_partial("RUNNING", &selector).unwrap(), goes_on);
-        assert_eq!(of_partial("COMPLETED", &selector), None);
-        let with_cores = json!({"executor": {"instances": 2, "cores": 2, "nodeSelector": {"pool": "a"}}});
-        assert_eq!(of_partial("RUNNING", &with_cores), words("spec.executor.cores"));
-        assert_eq!(partial("RUNNING", selector.clone()), [Effect::NextExecutor]);
-        assert_eq!(partial("COMPLETED", selector), [Effect::NextRun]);
-        assert_eq!(partial("RUNNING", three), [Effect::EndsRun]);
-        let volumes = json!({"executor": {"instances": 2}, "volumes": [{"name": "a"}]});
-        assert_eq!(partial("RUNNING", volumes), [Effect::NextExecutor]);
         let long =
             |value: &str| application("RUNNING", "v1:1", json!({"sparkConf": {"spark.".repeat(99): value}}));
         let warning = effect_on_run(&long("1"), &long("2")).unwrap();

@@ -97,16 +97,8 @@ mod tests {
 
     #[test]
     fn the_defaults_of_a_part_are_those_of_the_whole() {
-        let large = json!({"spec": {"containers": [{"name": "a"}]}});
-        for spec in [
-            json!({}),
-            json!({"driver": {"template": large, "memory": "2g"}, "executor": {"instances": null}, "volumes": []}),
-            json!({"dynamicAllocation": {"enabled": true}, "mode": "", "restartPolicy": {"type": "Always", "x": 1}}),
-            json!({"sparkConf": {
-                "spark.driver.memory": "1g", "spark.executor.cores": "1", "spark.executor.instances": "2", "a": "b",
-            }}),
-            json!({"sparkConf": {"spark.dynamicAllocation.enabled": "true"}, "type": "Python", "executor": null}),
-        ] {
+        let cases = include_str!("../../../tests/data/defaults/parts.json");
+        for spec in serde_json::from_str::<Vec<Value>>(cases).unwrap() {
             let filled = |part: Value| {
                 let sent = json!({"spec": part});
                 let mut completed = sent.clone();

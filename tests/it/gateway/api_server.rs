@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use axum::http::{Method, Request, Response};
 use kube::client::Body;
-use std::convert::Infallible;
+use std::{convert::Infallible, sync::MutexGuard};
 use tokio::{sync::watch, time::Instant};
 
 /// The name of the SparkConnect, the value of the annotation, and when it was written.
@@ -15,17 +15,17 @@ pub(crate) struct ApiServer {
 }
 
 #[derive(Default)]
-struct Stored {
+pub(crate) struct Stored {
     objects: BTreeMap<String, Value>,
     /// The events of a watch; the version of each is its place, counted from 1.
     events: Vec<String>,
     reports: Vec<Report>,
     /// How many of the next reports are refused.
-    failures: usize,
+    pub(crate) failures: usize,
     /// How long a report takes, how many are under way, and how many were at most.
-    delay: Duration,
+    pub(crate) delay: Duration,
     under_way: usize,
-    busiest: usize,
+    pub(crate) busiest: usize,
 }
 
 /// Returns a SparkConnect.
@@ -54,17 +54,17 @@ impl ApiServer {
     /// Creates or changes an object.
     pub(crate) fn put(&self, object: Value) {
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-        let is_new = !self.stored.lock().unwrap().objects.contains_key(&name);
+        let is_new = !self.stored().objects.contains_key(&name);
         self.tell(if is_new { "ADDED" } else { "MODIFIED" }, name, object);
     }
 
     pub(crate) fn delete(&self, name: &str) {
-        let object = self.stored.lock().unwrap().objects[name].clone();
+        let object = self.stored().objects[name].clone();
         self.tell("DELETED", name.to_owned(), object);
     }
 
     fn tell(&self, kind: &str, name: String, mut object: Value) {
-        let mut stored = self.stored.lock().unwrap();
+        let mut stored = self.stored();
         let version = stored.events.len() + 1;
         object["metadata"]["resourceVersion"] = json!(version.to_string());
         // The type is first, as the API server writes it: the object is not kept until its type is known.
@@ -77,23 +77,13 @@ impl ApiServer {
         self.version.send_replace(version);
     }
 
-    /// Refuses so many of the next reports.
-    pub(crate) fn fail(&self, failures: usize) {
-        self.stored.lock().unwrap().failures = failures;
-    }
-
-    /// Takes so long for each of the next reports.
-    pub(crate) fn delay(&self, delay: Duration) {
-        self.stored.lock().unwrap().delay = delay;
-    }
-
-    /// Returns how many reports were under way at once.
-    pub(crate) fn busiest(&self) -> usize {
-        self.stored.lock().unwrap().busiest
+    /// Returns what the server has and does.
+    pub(crate) fn stored(&self) -> MutexGuard<'_, Stored> {
+        self.stored.lock().unwrap()
     }
 
     pub(crate) fn reports(&self) -> Vec<Report> {
-        self.stored.lock().unwrap().reports.clone()
+        self.stored().reports.clone()
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -106,7 +96,7 @@ impl ApiServer {
         }
         assert_eq!(head.uri.path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");
         if !query.contains("watch=") {
-            let stored = self.stored.lock().unwrap();
+            let stored = self.stored();
             let items: Vec<_> = stored.objects.values().collect();
             let metadata = json!({"resourceVersion": stored.events.len().to_string()});
             let list =
@@ -116,12 +106,12 @@ impl ApiServer {
         let known = query.split('&').find_map(|part| part.strip_prefix("resourceVersion=")).unwrap();
         let known: usize = known.parse().unwrap();
         self.version.subscribe().wait_for(|version| *version > known).await.unwrap();
-        let events = self.stored.lock().unwrap().events[known..].to_vec();
+        let events = self.stored().events[known..].to_vec();
         Response::new(Body::from(events.concat().into_bytes()))
     }
 
     fn begins(&self) -> Duration {
-        let mut stored = self.stored.lock().unwrap();
+        let mut stored = self.stored();
         stored.under_way += 1;
         stored.busiest = stored.busiest.max(stored.under_way);
         stored.delay
@@ -133,7 +123,7 @@ impl ApiServer {
         let annotations = patch["metadata"]["annotations"].as_object().unwrap();
         assert_eq!((patch.as_object().unwrap().len(), annotations.len()), (1, 1), "nothing else is changed");
         let value = annotations["sparkoperator.k8s.io/last-connection"].as_str().unwrap();
-        let mut stored = self.stored.lock().unwrap();
+        let mut stored = self.stored();
         stored.under_way -= 1;
         if stored.failures > 0 {
             stored.failures -= 1;

@@ -165,7 +165,7 @@ async fn use_is_reported_once_a_period_and_once_more_after_the_last_connection()
 #[tokio::test]
 async fn a_report_that_fails_is_repeated() {
     let rig = Rig::begin(settings()).await;
-    rig.api.fail(1);
+    rig.api.stored().failures = 1;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
     let _client = rig.connect(20_000).await;
     eventually(|| rig.api.reports().first().cloned()).await;
@@ -174,14 +174,15 @@ async fn a_report_that_fails_is_repeated() {
 #[tokio::test]
 async fn reports_of_many_are_not_sent_all_at_once() {
     let rig = Rig::begin(settings()).await;
-    rig.api.delay(Duration::from_millis(100));
+    rig.api.stored().delay = Duration::from_millis(100);
     let mut clients = Vec::new();
     for port in 20_000..20_040 {
         rig.api.put(object(&port.to_string(), EARLY, &ready(port)));
         clients.push(rig.connect(port).await);
     }
     eventually(|| (rig.api.reports().len() == clients.len()).then_some(())).await;
-    assert!((2..=32).contains(&rig.api.busiest()), "{}", rig.api.busiest());
+    let busiest = rig.api.stored().busiest;
+    assert!((2..=32).contains(&busiest), "{busiest}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use spark_client::Ids;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub struct Case {
     #[serde(rename = "case")]
     pub name: String,
@@ -150,12 +150,6 @@ impl Case {
             local_dir: directory.strip_prefix("/var/data/spark-").unwrap_or_default().to_owned(),
         }
     }
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    paths
 }
 
 fn json_files(folder: &Path) -> Vec<PathBuf> {

@@ -20,9 +20,8 @@ struct Place {
 
 impl Place {
     async fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("uploads").join(name);
-        fs::remove_dir_all(&folder).ok();
-        fs::create_dir_all(folder.join("below")).unwrap();
+        let folder = empty_folder(&format!("uploads/{name}"));
+        fs::create_dir(folder.join("below")).unwrap();
         let api = ApiServer::start(&folder).await;
         Self { folder, api }
     }
@@ -209,6 +208,17 @@ async fn files_outside_of_the_manifests_folder_are_uploaded_only_from_where_the_
     assert!(code == 0 && said.contains(sends), "{said}");
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Failing {
+    #[serde(default)]
+    application: Map<String, Value>,
+    flags: Vec<String>,
+    env: BTreeMap<String, String>,
+    said: String,
+    lines: Option<usize>,
+}
+
 /// Each error is one sentence, and nothing is uploaded or created.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
@@ -218,77 +228,31 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
     place.write("a.jar", b"jar");
     place.write("below/a.jar", b"other");
     place.write("other.txt", b"");
-    let named = |deps: Value| application("main.py", &deps);
     for (deps, complaint) in yaml::<Vec<(Value, String)>>(&data("ctl/not-uploaded.yaml")) {
-        let (code, said) = place.upload(&bucket, &[], &named(deps));
+        let (code, said) = place.upload(&bucket, &[], &application("main.py", &deps));
         assert!(said.starts_with(&format!("sparkctl: SparkApplication pi: {complaint}")), "{said}");
         assert_eq!((code, said.lines().count()), (1, 1), "{said}");
     }
-    let (code, said) = place.create(&[], &[named(json!({"jars": ["a.jar"]}))], |_| {});
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!((code, lines.len()), (1, 2), "{said}");
-    assert!(
-        lines[1].starts_with(
-            "SparkApplication pi: spec.deps.jars[0]: a.jar is a file of this machine: give --upload-to "
-        ),
-        "{said}"
-    );
     let mut wrong = simple();
     wrong["spec"]["driver"]["memory"] = json!("lots");
     assert!(place.upload(&bucket, &[], &wrong).1.contains("spec.driver.memory"));
     assert_eq!(bucket.written(), 0);
 
-    let flags = ["--upload-to", "s3://none"];
-    let (code, said) = place.create(&flags, &[simple()], |program| bucket.admit(program));
-    assert_eq!(
-        (code, &*said),
-        (
-            1,
-            "sparkctl: SparkApplication pi: spec.mainApplicationFile: main.py: there is no bucket `none`: create it, or give another to \
-             --upload-to\n"
-        )
-    );
-    let flags = ["--upload-to", "s3://jobs"];
-    for (variable, value) in [("AWS_ACCESS_KEY_ID", "SOMEBODY"), ("AWS_SECRET_ACCESS_KEY", "guessed")] {
-        let (code, said) = place.create(&flags, &[simple()], |program| {
-            bucket.admit(program);
-            program.env(variable, value);
+    place.write("config", b"[profile work]\nsso_session = company\n");
+    let folder = place.folder.to_str().unwrap();
+    let filled = |text: &String| text.replace("{endpoint}", &bucket.endpoint).replace("{folder}", folder);
+    for Failing { application, flags, env, said, lines } in
+        yaml::<Vec<Failing>>(&data("ctl/upload-fails.yaml"))
+    {
+        let mut object = simple();
+        json_patch::merge(&mut object, &Value::from(application));
+        let (code, told) = place.create(&[], &[object], |program| {
+            program.args(flags.iter().map(filled));
+            program.envs(env.iter().map(|(name, value)| (name, filled(value))));
         });
-        assert!(code == 1 && said.contains("main.py: the store does not accept the credentials ("), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(code == 1 && told.contains(&said), "{told}");
+        assert!(lines.is_none_or(|lines| told.lines().count() == lines), "{told}");
     }
-    let (code, said) = place.create(&flags, &[simple()], |program| {
-        bucket.admit(program);
-        program.args(["--upload-to-region", "x"]).env_remove("AWS_ACCESS_KEY_ID").env("AWS_PROFILE", "work");
-        let configuration = place.write("config", b"[profile work]\nsso_session = company\n");
-        program.env("AWS_CONFIG_FILE", configuration);
-    });
-    assert!(code == 1 && said.contains("aws configure export-credentials --profile work"), "{said}");
-    let (code, said) = place.create(&[], &[simple()], |program| {
-        program.env("HADOOP_CONF_DIR", "/nonexistent");
-    });
-    let told = "sparkctl: HADOOP_CONF_DIR=/nonexistent: is no folder that can be read: set the variable to one, or unset it: ";
-    assert!(code == 1 && said.starts_with(told) && said.lines().count() == 1, "{said}");
-    let mut unnamed = application("local:///main.py", &json!({}));
-    unnamed["metadata"] = json!({"generateName": "pi-"});
-    let (code, said) = place.create(&[], &[unnamed], |program| {
-        program.env("HADOOP_CONF_DIR", place.folder.join("below"));
-    });
-    assert!(
-        code == 1 && said.contains("pi-: metadata.generateName: with HADOOP_CONF_DIR, write metadata.name: "),
-        "{said}"
-    );
-    // `sparkctl` asks AWS for the bucket's region, here through a proxy that does not exist.
-    let (code, said) = place.create(&flags, &[simple()], |program| {
-        program.env("ALL_PROXY", "http://127.0.0.1:9");
-    });
-    let told = "sparkctl: the region of the bucket is not known, give it by --upload-to-region: s3a://jobs cannot be reached: ";
-    assert!(code == 1 && said.starts_with(told), "{said}");
-    let nowhere = ["--upload-to-endpoint", "http://127.0.0.1:9"];
-    let (code, said) = place.create(&[&flags[..], &nowhere].concat(), &[simple()], |program| {
-        program.envs([("AWS_ACCESS_KEY_ID", "SOMEBODY"), ("AWS_SECRET_ACCESS_KEY", "guessed")]);
-    });
-    assert!(code == 1 && said.contains("main.py: s3a://jobs cannot be reached: "), "{said}");
     assert_eq!(place.api.written(), []);
 }
 

@@ -1,34 +1,12 @@
 //! Tests the webhook's answers to reviews, and to requests that are not reviews.
 
-use super::{BOTH, Server, review, spark_pod};
+use super::{Server, review, spark_pod};
 use crate::golden::{data, lacks, yaml};
 use axum::http::{Request, StatusCode};
 use http_body_util::Full;
-use pod_customization::customized;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use spark_operator::metrics;
-
-#[tokio::test]
-async fn a_review_is_answered_with_its_uid_its_version_and_a_patch() {
-    let server = Server::start().await;
-    let pod = spark_pod(json!({"host-network": "true", "scheduler-name": "volcano"}));
-    for protocol in BOTH {
-        let answer = server.connect(protocol).await.review(&review(&pod)).await;
-        assert_eq!(
-            (&answer["apiVersion"], &answer["kind"]),
-            (&json!("admission.k8s.io/v1"), &json!("AdmissionReview"))
-        );
-        let response = &answer["response"];
-        assert_eq!(response["uid"], "705ab4f5-6393-11e8-b7cc-42010a800002");
-        assert_eq!((&response["allowed"], &response["patchType"]), (&json!(true), &json!("JSONPatch")));
-        let patch: k8s_openapi::ByteString = serde_json::from_value(response["patch"].clone()).unwrap();
-        let mut patched = pod.clone();
-        json_patch::patch(&mut patched, &serde_json::from_slice::<json_patch::Patch>(&patch.0).unwrap())
-            .unwrap();
-        assert_eq!(patched, customized(&pod).unwrap(), "{protocol}");
-    }
-}
 
 #[tokio::test]
 async fn a_pod_that_asks_for_nothing_is_allowed_without_a_patch() {
@@ -91,18 +69,6 @@ async fn a_review_in_the_version_of_old_api_servers_is_answered_in_it() {
     assert_eq!(old, new);
 }
 
-/// A dry run needs no special treatment, because the webhook has no effects besides its answer.
-#[tokio::test]
-async fn a_dry_run_is_answered_like_any_other() {
-    let server = Server::start().await;
-    for annotations in [json!({"host-network": "true"}), json!({"memory-limit": "2g"}), json!({})] {
-        let mut review = review(&spark_pod(annotations));
-        let real = server.connect("h2").await.review(&review).await;
-        review["request"]["dryRun"] = true.into();
-        assert_eq!(server.connect("h2").await.review(&review).await, real);
-    }
-}
-
 #[tokio::test]
 async fn a_pod_without_name_and_namespace_is_customized() {
     let server = Server::start().await;
@@ -157,20 +123,6 @@ async fn ten_thousand_levels_are_refused_wherever_they_are() {
             );
         }
     }
-}
-
-#[tokio::test]
-async fn an_object_of_another_kind_is_denied_and_the_rules_are_named() {
-    let server = Server::start().await;
-    let mut review = review(&json!({"metadata": {"name": "pi"}}));
-    review["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
-    let response = &server.connect("h2").await.review(&review).await["response"];
-    assert_eq!(response["allowed"], false);
-    let message = response["status"]["message"].as_str().unwrap();
-    assert!(
-        message.contains("Deployment of group `apps`") && message.contains("MutatingWebhookConfiguration"),
-        "{message}"
-    );
 }
 
 /// What is sent instead of a review, each with how the answer begins.

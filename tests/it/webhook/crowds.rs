@@ -5,7 +5,7 @@
     reason = "how much memory it takes is to be known, not only to be below a limit"
 )]
 
-use super::{Client, process::Operator, review, spark_pod};
+use super::{Client, head, process::Operator, review, spark_pod};
 use crate::apiserver::{operator::get, prelude::*};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -78,10 +78,7 @@ async fn answers_that_nobody_reads_cost_little_and_delay_nobody() {
     let patch = answer["response"]["patch"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(patch.len() > TEXT, "{}", patch.len());
     let review = review.to_string();
-    let head = format!(
-        "POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        review.len()
-    );
+    let head = head(review.len());
     let mut crowd = Vec::new();
     for _ in 0..ANSWERS {
         let mut stream = operator.handshake("http/1.1").await.unwrap();
@@ -148,7 +145,7 @@ async fn closed_to(operator: &Operator, bound: usize) -> usize {
 }
 
 /// Starts an operator that has already answered reviews, and raises the limit of open files of this process.
-async fn ready(name: &str) -> Operator {
+pub(super) async fn ready(name: &str) -> Operator {
     ready_with(name, &["--metrics-bind-address=0"]).await
 }
 

@@ -7,8 +7,8 @@
 )]
 
 use super::{
-    BOTH, Client, DEADLINE, Now, Server, certificates, connector, handshake, process::Operator, review,
-    spark_pod,
+    BOTH, Client, DEADLINE, Now, Server, certificates, connector, crowds::ready, handshake, head,
+    process::Operator, review, spark_pod,
 };
 use crate::prelude::*;
 use axum::http::{Request, header};
@@ -65,10 +65,7 @@ async fn whoever_speaks_tls_badly_is_refused_without_a_word_in_the_log() {
 async fn requests_that_go_on_forever_delay_nobody_and_are_given_up() {
     let server = Server::start().await;
     let body = review(&spark_pod(json!({}))).to_string();
-    let head = format!(
-        "POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = head(body.len());
     // Each request is sent in small pieces; in half of them not even the head ends.
     let endless = (0..100).map(|i| {
         let sent = if i % 2 == 0 { &head[..head.len() - 2] } else { &head };
@@ -96,9 +93,7 @@ async fn requests_that_go_on_forever_delay_nobody_and_are_given_up() {
 async fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
     let server = Server::start().await;
     let mut stream = server.handshake(&["http/1.1"]).await.unwrap();
-    let head =
-        format!("POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", ANNOUNCED + 1);
-    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(head(ANNOUNCED + 1).as_bytes()).await.unwrap();
     let mut said = [0; 12];
     timeout(DEADLINE, stream.read_exact(&mut said)).await.unwrap().unwrap();
     assert_eq!(&said, b"HTTP/1.1 413");
@@ -110,17 +105,13 @@ async fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
 /// Sends 200 bodies that never end, 1.5 MiB of each: 300 MiB in total.
 #[tokio::test(flavor = "multi_thread")]
 async fn bodies_that_never_end_take_bounded_memory_together() {
-    let operator = Operator::start("bodies").await;
-    for _ in 0..20 {
-        operator.answers().await;
-    }
+    let operator = ready("bodies").await;
     let before = operator.memory_kib();
     let mut most = 0;
     let mut crowd = Vec::new();
     for i in 0..200 {
         let mut stream = operator.handshake("http/1.1").await.unwrap();
-        let head = format!("POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {ANNOUNCED}\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(head(ANNOUNCED).as_bytes()).await.unwrap();
         stream.write_all(&vec![b' '; 3 << 19]).await.unwrap();
         stream.flush().await.unwrap();
         crowd.push(stream);
@@ -162,10 +153,7 @@ async fn an_http2_client_is_told_its_limits() {
 /// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
-    let operator = Operator::start("frames").await;
-    for _ in 0..20 {
-        operator.answers().await;
-    }
+    let operator = ready("frames").await;
     let before = operator.memory_kib();
     // The encoded headers: POST, https, `/mutate`.
     let head = [&[0x83, 0x87, 0x04, 7][..], b"/mutate"].concat();

@@ -244,6 +244,13 @@ pub(crate) fn review(pod: &Value) -> Value {
     }})
 }
 
+/// Returns the head of a review over HTTP/1.1 whose body has so many bytes.
+fn head(length: usize) -> String {
+    format!(
+        "POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
 /// Returns a driver pod with these annotations of the operator; the keys are given without their prefix.
 pub(crate) fn spark_pod(annotations: Value) -> Value {
     let mut pod: Value = yaml(&data("annotations/driver.pod.yaml"));

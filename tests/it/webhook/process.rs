@@ -45,9 +45,7 @@ impl Operator {
 
     /// As [`Self::with`], and does not wait for the webhook. The API server answers what is asked for at `routes`.
     pub(super) async fn of_cluster(name: &str, arguments: &[&str], routes: Router) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("webhook").join(name);
-        fs::remove_dir_all(&folder).ok();
-        fs::create_dir_all(&folder).unwrap();
+        let folder = empty_folder(&format!("webhook/{name}"));
         let directory = folder.to_str().unwrap();
         let generated = program::run(
             PROGRAM,

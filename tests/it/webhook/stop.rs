@@ -1,6 +1,6 @@
 //! Proves that a stopping webhook answers the reviews that have begun, and waits for no other connection.
 
-use super::{BOTH, DEADLINE, Server, review, spark_pod};
+use super::{BOTH, DEADLINE, Server, head, review, spark_pod};
 use crate::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -9,11 +9,7 @@ async fn a_review_that_has_begun_is_answered_before_the_server_stops() {
     let server = Server::start().await;
     let body = review(&spark_pod(json!({"host-network": "true"}))).to_string();
     let mut stream = server.handshake(&["http/1.1"]).await.unwrap();
-    let head = format!(
-        "POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
-         Expect: 100-continue\r\n\r\n",
-        body.len()
-    );
+    let head = head(body.len()).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
     // The server sends this line when it has begun to wait for the body.
     let mut go_on = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
