@@ -8,7 +8,7 @@
 use crate::{
     budget::{self, listed},
     decision::Doing,
-    explorer::{Edge, EdgeOf, Model, explore, explore_and_report},
+    explorer::{Edge, EdgeOf, Model, edge, explore, explore_and_report},
 };
 use api::{ConnectState, SparkConnect, SparkConnectStatus, names::annotation};
 use connect::{Action, Gateway, Observed, Plan, Policy, ServerPod, next, server_hash};
@@ -331,7 +331,7 @@ impl Model for Connects {
         if world.clock < LAST && world.doing.is_none() && !world.is_due {
             all.push((Step::Tick, World { clock: world.clock + 1, is_due: true, ..*world }));
         }
-        out.extend(all.into_iter().map(|(step, world)| Edge { step, world, broken: None }));
+        out.extend(all.into_iter().map(|(step, world)| edge(step, world)));
     }
 
     fn fair(&mut self, world: &World) -> Option<EdgeOf<Self>> {
@@ -345,7 +345,7 @@ impl Model for Connects {
             }
             (None, None) => return None,
         };
-        Some(Edge { step, world, broken: None })
+        Some(edge(step, world))
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {

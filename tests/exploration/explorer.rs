@@ -56,6 +56,11 @@ pub struct Edge<S, W> {
     pub broken: Option<String>,
 }
 
+/// Returns a step that breaks no invariant.
+pub const fn edge<S, W>(step: S, world: W) -> Edge<S, W> {
+    Edge { step, world, broken: None }
+}
+
 pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
 
 /// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`

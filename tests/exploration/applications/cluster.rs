@@ -5,6 +5,7 @@ use super::{
     model::{Edge, Model, Step},
     world::*,
 };
+use crate::explorer::edge;
 
 impl Model {
     /// Adds all steps other than the operator's reconciles.
@@ -239,10 +240,6 @@ impl Model {
         user(Trouble::Rerun, Step::RerunAskedFor, Application { rerun: before.rerun + 1, ..before });
         user(Trouble::Deletion, Step::ApplicationDeleted, Application { life: Life::Deleted, ..before });
     }
-}
-
-pub const fn edge(step: Step, world: World) -> Edge {
-    Edge { step, world, broken: None }
 }
 
 /// Creates the group of a run, as `controller::objects::make` does: the group of another run is deleted first.

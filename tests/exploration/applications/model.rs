@@ -11,7 +11,7 @@ use super::{
     submission_pods::{collected, heard_of_pods, without_submission_pod},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 use api::{RestartPolicyType, State};
 use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
 
@@ -288,13 +288,13 @@ impl explorer::Model for Model {
         {
             // While the watch shows a pod with the application's labels, the operator lists no pods but relies on what
             // the watch has reported. So in this setting the watch reports at once.
-            return out.push(Edge { step: Step::PodsHeardOf, world: next, broken: None });
+            return out.push(edge(Step::PodsHeardOf, next));
         }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
             if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
                 let step = Step::Reconcile { late };
                 if !out.iter().any(|edge| edge.world == next) {
-                    out.push(Edge { step, world: next, broken: None });
+                    out.push(edge(step, next));
                 }
             }
         }
@@ -305,7 +305,7 @@ impl explorer::Model for Model {
     }
 
     fn fair(&mut self, world: &World) -> Option<Edge> {
-        let edge = |step, world| Some(Edge { step, world, broken: None });
+        let edge = |step, world| Some(edge(step, world));
         if world.sent.is_some() {
             let mut next = *world;
             next.sent = None;

@@ -8,7 +8,7 @@ use super::{
     submission_pods::delete,
     world::*,
 };
-use crate::explorer::Call;
+use crate::explorer::{Call, edge};
 
 impl Model {
     /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.
@@ -350,13 +350,13 @@ impl Model {
         }
         world.operator.executors = world.executors;
         world.operator.submission_pods = world.seen_submission_pods();
-        out.push(Edge { step: Step::Crash, world, broken: None });
+        out.push(edge(Step::Crash, world));
         let running = before.operator.submission.filter(|submission| submission.progress.is_running());
         if let Some(submission) = running
             && let Some(mut world) = world.troubled(Trouble::Orphan)
         {
             world.orphan = Some(Orphan::Submission(submission));
-            out.push(Edge { step: Step::Crash, world, broken: None });
+            out.push(edge(Step::Crash, world));
         }
         if let Some(doing) = before.operator.doing.filter(|doing| doing.is_current)
             && let Some(mut world) = world.troubled(Trouble::Orphan)
@@ -365,7 +365,7 @@ impl Model {
             let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
             if decision.writes && usize::from(doing.done) == decision.acts.len() + usize::from(submits) {
                 world.sent = Some((decision.status, true));
-                out.push(Edge { step: Step::Crash, world, broken: None });
+                out.push(edge(Step::Crash, world));
             }
         }
     }

@@ -2,10 +2,11 @@
 //! happens to the pod.
 
 use super::{
-    cluster::{edge, heard_of_driver, makes_group},
+    cluster::{heard_of_driver, makes_group},
     model::{Edge, Model, Step},
     world::*,
 };
+use crate::explorer::edge;
 
 impl Model {
     /// Returns whether the operator submits by submission pods.

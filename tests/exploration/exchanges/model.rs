@@ -9,7 +9,7 @@ use super::{
     oracle::{Act, Known, Oracle, Question},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 
 pub struct Config {
     pub name: &'static str,
@@ -99,7 +99,7 @@ impl<'a> Model<'a> {
     }
 
     /// The operator observes and decides. Returns none if that changes nothing.
-    fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<World> {
+    fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<Edge> {
         let mut world = *before;
         let operator = &mut world.operator;
         let is_looked_at = operator.is_awake[application]
@@ -123,7 +123,7 @@ impl<'a> Model<'a> {
         operator.is_awake[application] = false;
         operator.wakes[application] = answer.wake;
         operator.doing[application] = (!answer.acts.is_empty()).then_some(Doing { plan, done: 0 });
-        (world != *before).then_some(world)
+        (world != *before).then_some(edge(Step::Reconcile { application, elapsed }, world))
     }
 
     /// Carries out the next action of a reconcile.
@@ -155,7 +155,7 @@ impl<'a> Model<'a> {
         let goes_on = call == Call::Answered && usize::from(done) < acts.len();
         world.operator.doing[application] = goes_on.then_some(Doing { done, ..doing });
         world.operator.is_awake[application] |= call != Call::Answered;
-        Some(Edge { step: Step::GoesOn { application, call }, world, broken: None })
+        Some(edge(Step::GoesOn { application, call }, world))
     }
 
     fn driver_creates(before: &World, application: usize) -> Option<Edge> {
@@ -163,7 +163,7 @@ impl<'a> Model<'a> {
         let place = own.find(|place| before.pair(*place).executor == Executor::Unborn)?;
         let mut world = *before;
         world.pair_mut(place).executor = Executor::Waiting { is_gated: true, nominated: None };
-        Some(Edge { step: Step::DriverCreates(place), world, broken: None })
+        Some(edge(Step::DriverCreates(place), world))
     }
 
     /// The watch reports the oldest change that it has not reported.
@@ -175,7 +175,7 @@ impl<'a> Model<'a> {
         let (application, pair) = (usize::from(application), usize::from(pair));
         world.operator.pairs[application][pair] = now;
         world.operator.is_awake[application] = true;
-        Some(Edge { step: Step::HeardOf(place), world, broken: None })
+        Some(edge(Step::HeardOf(place), world))
     }
 
     fn placeholder_goes(before: &World, place: Place) -> Option<Edge> {
@@ -183,22 +183,21 @@ impl<'a> Model<'a> {
         let placeholder = &mut world.pair_mut(place).placeholder;
         let is_going = *placeholder == Placeholder::Terminating;
         *placeholder = Placeholder::Gone;
-        is_going.then_some(Edge { step: Step::PlaceholderGoes(place), world, broken: None })
+        is_going.then_some(edge(Step::PlaceholderGoes(place), world))
     }
 
     fn troubles(&mut self, world: &World, out: &mut Vec<Edge>) {
         if let Some(mut next) = world.troubled(Trouble::Crash) {
             next.operator = operator(next.pairs);
             next.unheard = [None; LAG];
-            out.push(Edge { step: Step::Crash, world: next, broken: None });
+            out.push(edge(Step::Crash, next));
         }
         if let Some(delayed) = world.troubled(Trouble::Delay) {
             for application in 0..APPLICATIONS {
                 for elapsed in LATE {
-                    let Some(mut next) = self.reconcile(&delayed, application, elapsed) else { continue };
-                    self.config.nodes[application].iter().for_each(|node| next.excuse(*node));
-                    let step = Step::Reconcile { application, elapsed };
-                    out.push(Edge { step, world: next, broken: None });
+                    let Some(mut edge) = self.reconcile(&delayed, application, elapsed) else { continue };
+                    self.config.nodes[application].iter().for_each(|node| edge.world.excuse(*node));
+                    out.push(edge);
                 }
             }
         }
@@ -209,14 +208,14 @@ impl<'a> Model<'a> {
             {
                 next.pair_mut(place).executor = Executor::Deleted;
                 next.excuse(self.home(place));
-                out.push(Edge { step: Step::ExecutorDeleted(place), world: next, broken: None });
+                out.push(edge(Step::ExecutorDeleted(place), next));
             }
             if placeholder == Placeholder::Placed
                 && let Some(mut next) = world.troubled(Trouble::Eviction)
             {
                 next.pair_mut(place).placeholder = Placeholder::Terminating;
                 next.excuse(self.home(place));
-                out.push(Edge { step: Step::PlaceholderEvicted(place), world: next, broken: None });
+                out.push(edge(Step::PlaceholderEvicted(place), next));
             }
         }
     }
@@ -227,15 +226,9 @@ impl<'a> Model<'a> {
         if let Some(edge) = Self::heard_of(world).or_else(goes_on) {
             return Some(edge);
         }
-        for application in 0..APPLICATIONS {
-            let elapsed = Elapsed::Nothing;
-            if let Some(next) = self.reconcile(world, application, elapsed) {
-                return Some(Edge {
-                    step: Step::Reconcile { application, elapsed },
-                    world: next,
-                    broken: None,
-                });
-            }
+        let reconciles = (0..APPLICATIONS).find_map(|of| self.reconcile(world, of, Elapsed::Nothing));
+        if reconciles.is_some() {
+            return reconciles;
         }
         let tried = || places().find_map(|place| self.tried(world, place));
         let goes = || places().find_map(|place| Self::placeholder_goes(world, place));
@@ -280,10 +273,7 @@ impl explorer::Model for Model<'_> {
             for call in Call::ALL {
                 out.extend(self.goes_on(world, application, call));
             }
-            let elapsed = Elapsed::Nothing;
-            if let Some(next) = self.reconcile(world, application, elapsed) {
-                out.push(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken: None });
-            }
+            out.extend(self.reconcile(world, application, Elapsed::Nothing));
             out.extend(Self::driver_creates(world, application));
         }
         for place in places() {
@@ -304,10 +294,10 @@ impl explorer::Model for Model<'_> {
         }
         for elapsed in LATE {
             for application in 0..APPLICATIONS {
-                let Some(next) = self.reconcile(world, application, elapsed) else { continue };
-                let is_late = next.operator.doing[application].is_some() && world.excused == 0;
-                let broken = is_late.then(|| "only a timer of minutes helps".to_owned());
-                return Some(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken });
+                let Some(mut edge) = self.reconcile(world, application, elapsed) else { continue };
+                let is_late = edge.world.operator.doing[application].is_some() && world.excused == 0;
+                edge.broken = is_late.then(|| "only a timer of minutes helps".to_owned());
+                return Some(edge);
             }
         }
         None

@@ -5,7 +5,7 @@ use super::{
     oracle::{Act, Oracle, has_slot, slot, slot_after},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 use api::ScheduleState;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, fmt::Write};
@@ -325,10 +325,6 @@ impl explorer::Model for Model {
         }
         story
     }
-}
-
-const fn edge(step: Step, world: World) -> Edge {
-    Edge { step, world, broken: None }
 }
 
 /// Deletes an application. An application that has ended is gone at once.
