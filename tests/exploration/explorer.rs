@@ -6,6 +6,11 @@ use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
     fmt::{Debug, Display},
     hash::{BuildHasherDefault, Hash, Hasher},
+    iter,
+    num::NonZero,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::Instant,
 };
 
@@ -74,6 +79,34 @@ pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &m
         panic!("{name}: {}\n{}", broken.why, broken.story);
     }
     found
+}
+
+/// Explores a model with each of these bugs, which are made on purpose, and fails if one of them breaks no invariant.
+pub fn finds<B: Copy + Debug + Send + Sync>(bugs: &[B], explored_with: impl Fn(B) -> Found + Sync) {
+    let missed = on_all_processors(bugs, |bug| {
+        let Found { worlds, broken, .. } = explored_with(*bug);
+        let Some(broken) = broken else { return Some(*bug) };
+        say(&format!("found: {bug:?}, after {worlds} states: {}", broken.why));
+        None
+    });
+    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Runs `work` on each of `items`, on as many threads as there are processors, and returns the results in no order.
+pub fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let one_by_one = || {
+        let taken = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        taken.map(&work).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one_by_one)).collect();
+        let results =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.flatten().collect()
+    })
 }
 
 /// The result of an exploration.

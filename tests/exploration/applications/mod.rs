@@ -22,21 +22,14 @@ mod transitions;
 mod world;
 
 use crate::{
-    explorer::{explore, explore_and_report},
+    explorer::{explore, explore_and_report, finds, on_all_processors},
     say,
 };
 use api::State;
 use configs::{Config, configs};
 use model::Model;
 use mutation::Mutation;
-use std::{
-    collections::BTreeSet,
-    iter,
-    num::NonZero,
-    panic::resume_unwind,
-    sync::atomic::{AtomicUsize, Ordering},
-    thread,
-};
+use std::collections::BTreeSet;
 use transitions::{TRANSITIONS, Transition, interruptions};
 
 #[test]
@@ -83,28 +76,8 @@ fn explore_all(configs: &[Config]) {
 #[test]
 fn a_bug_that_is_made_on_purpose_is_found() {
     let configs = configs(false);
-    let missed = on_all_processors(&Mutation::ALL, |mutation| {
+    finds(&Mutation::ALL, |mutation| {
         let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
-        let found = explore(&mut Model::new(config, Some(*mutation)));
-        let Some(broken) = found.broken else { return Some(*mutation) };
-        say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why));
-        None
+        explore(&mut Model::new(config, Some(mutation)))
     });
-    assert_eq!(missed.into_iter().flatten().collect::<Vec<_>>(), []);
-}
-
-/// Runs `work` on each of `items`, on as many threads as there are processors, and returns the results in no order.
-fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let one_by_one = || {
-        let taken = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
-        taken.map(&work).collect::<Vec<_>>()
-    };
-    thread::scope(|scope| {
-        let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one_by_one)).collect();
-        let results =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        results.flatten().collect()
-    })
 }
