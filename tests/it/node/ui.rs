@@ -95,7 +95,6 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
         r#"--ingress-annotations={"nginx.ingress.kubernetes.io/proxy-body-size":"1m"}"#,
         "--ingress-class-name=nginx",
     ]);
-    make_certificate();
     let status = runs("ui-by-ingress", "webUIIngressAddress");
     let driver = &status["driverInfo"];
     let address = "https://default.example.com/spark/ui-by-ingress";
@@ -105,7 +104,12 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     // If the output is not a terminal, no browser is opened.
     assert_eq!(sparkctl(&["ui", "ui-by-ingress"], 0), format!("{address}\n"));
 
-    let proxy = ReverseProxy::start("default");
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let ingress = calls::get(&format!("{ingresses}/ui-by-ingress-ui-ingress")).expect(address);
+    let hosts = ["default.example.com".to_owned()];
+    assert_eq!(ingress["spec"]["tls"], json!([{"hosts": hosts, "secretName": "example-com"}]));
+    let certificates = Certificates::generate(&hosts, BEGINNING.parse().unwrap()).unwrap();
+    let proxy = ReverseProxy::start(&ingress, &certificates);
     let mut browser = Browser::start(&proxy.address.to_string());
     shows_jobs(&mut browser, address, address);
     browser.keeps_picture("ui-by-ingress.png");
@@ -115,7 +119,6 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     let (code, complaint) = ended(&mut follows);
     assert_eq!(code, Some(3), "{complaint}");
     assert!(complaint.contains("\"ui-by-ingress\" not found"), "{complaint}");
-    kubectl(&["delete", "secret", "example-com"]);
 }
 
 /// Starts an application that does nothing but show its UI. Returns its status, once the field `address` in it is set.
@@ -158,16 +161,4 @@ fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
             assert!(seen[2] == 200 && is_within(answered), "{seen}");
         }
     }
-}
-
-/// Creates the Secret `example-com`, which the Ingresses name for TLS.
-fn make_certificate() {
-    let made =
-        Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": "example-com", "namespace": "default"},
-        "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
-    });
-    apply(&secret);
 }
