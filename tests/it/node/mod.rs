@@ -1,8 +1,6 @@
 //! Proves that the operator works on a real node, on which Spark really runs. The operator is installed as a user would
 //! install it, and does everything from its pod.
 
-/// A user id as OpenShift chooses it.
-mod any_user;
 /// A real browser.
 pub(crate) mod browser;
 /// Strings with difficult characters.
