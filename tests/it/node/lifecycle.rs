@@ -33,7 +33,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
 fn a_driver_that_takes_too_much_memory_says_so() {
     let _shared = install();
     let name = "driver-eats";
-    apply(&job(name, "eat"));
+    apply(&job(name, "eat alone"));
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert!(
@@ -108,7 +108,7 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_o
 fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     let _alone = install_alone();
     let name = "node-drained";
-    let mut job = job(name, "stay");
+    let mut job = job(name, "stay alone");
     job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
     runs(&job);
     let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
@@ -124,7 +124,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     assert!(why.contains("EvictionByEvictionAPI"), "{why}");
 
     // The application is edited while its driver waits: the run ends, and the new spec is run.
-    job["spec"]["arguments"] = json!(["end"]);
+    job["spec"]["arguments"] = json!(["end", "alone"]);
     apply(&job);
     until("the edited one waits for a node", || {
         application(name)["status"]["runOrdinal"] == 3 && message(name).starts_with("Unschedulable: ")
@@ -177,9 +177,10 @@ fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
     nothing_is_left(name, "foreground");
 }
 
+/// Returns an application of `job.py` with these arguments.
 fn job(name: &str, what: &str) -> Value {
     let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
-    job["spec"]["arguments"] = json!([what]);
+    job["spec"]["arguments"] = what.split(' ').collect();
     // The tests delete these pods, and would otherwise wait for longer grace periods.
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
     job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);

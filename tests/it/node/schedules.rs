@@ -18,6 +18,11 @@ fn a_schedule_of_every_minute_runs_pi_twice_and_keeps_the_latest() {
     let first = run_other_than(name, "");
     assert_eq!(followed(&first).last().unwrap(), "COMPLETED");
     assert!(log(&format!("{first}-driver")).contains("Pi is roughly 3."));
+    // What the second run would bring is known.
+    let ends = json!({"name": "spark-kubernetes-driver", "command": ["true"]});
+    let template = json!({"driver": {"template": {"spec": {"containers": [ends]}}}});
+    let edit = json!({"spec": {"template": template}}).to_string();
+    kubectl(&["patch", "scheduledsparkapp", name, "--type=merge", "--patch", &edit]);
     let second = run_other_than(name, &first);
     kubectl(&["patch", "scheduledsparkapp", name, "--type=merge", "--patch", r#"{"spec":{"suspend":true}}"#]);
     assert_eq!(followed(&second).last().unwrap(), "COMPLETED");
