@@ -85,10 +85,9 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_o
         let exec = ["exec", &driver, "-c", "spark-kubernetes-driver"];
         kubectl(&[&exec[..], &template].concat()).contains("kubernetes.io/os")
     });
-    let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
-    kubectl(&["delete", "pod", "--selector", &executors]);
+    kubectl(&["delete", "pod", pod(name, "executor")["metadata"]["name"].as_str().unwrap()]);
     until("the next executor follows the edit", || {
-        pods(&executors).iter().any(|pod| {
+        pods(name, "executor").iter().any(|pod| {
             let spec = &pod["spec"];
             spec["nodeSelector"]["kubernetes.io/os"] == "linux"
                 && spec["tolerations"].as_array().is_some_and(|all| all.contains(&toleration))

@@ -290,8 +290,9 @@ fn message(name: &str) -> String {
     message.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the pods with these labels.
-fn pods(selector: &str) -> Vec<Value> {
+/// Returns the pods of `role` of the application: `driver`, `executor` or `submission`.
+fn pods(application: &str, role: &str) -> Vec<Value> {
+    let selector = format!("sparkoperator.k8s.io/app-name={application},spark-role={role}");
     listed(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}"))
 }
 
@@ -316,7 +317,7 @@ pub(crate) fn node_address() -> String {
 
 /// Returns the only pod of `role` of the application.
 fn pod(application: &str, role: &str) -> Value {
-    let pods = pods(&format!("sparkoperator.k8s.io/app-name={application},spark-role={role}"));
+    let pods = pods(application, role);
     let [pod] = &pods[..] else { panic!("not one {role} of {application}: {pods:#?}") };
     pod.clone()
 }

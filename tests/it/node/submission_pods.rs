@@ -3,7 +3,7 @@
 
 use super::{
     application, apply, delete, followed, injector::Injector, install, left_of, message, native::python_job,
-    node_address, pods, printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
+    node_address, pod, pods, printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
 };
 use crate::apiserver::prelude::*;
 
@@ -122,9 +122,8 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     submission_pod(name);
     job["spec"]["image"] = image.clone();
     apply(&job);
-    let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
     until("a submission pod has the new image", || {
-        pods(&selector).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
+        pods(name, "submission").iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
     });
     delete(name);
     nothing_is_left_of_the_submission(name);
@@ -132,15 +131,8 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
 
 /// Returns the submission pod of an application, as soon as the pod exists.
 fn submission_pod(name: &str) -> Value {
-    let submission = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let [pod] = &pods(&submission)[..] {
-            return pod.clone();
-        }
-        assert!(Instant::now() < deadline, "{}", kubectl(&["describe", "sparkapp", name]));
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("there is a submission pod", || !pods(name, "submission").is_empty());
+    pod(name, "submission")
 }
 
 fn nothing_is_left_of_the_submission(name: &str) {
