@@ -240,7 +240,7 @@ pub(crate) fn state_is(name: &str, state: &str) {
 
 /// Waits until `holds` returns true.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !holds() {
         let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp"]);
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());

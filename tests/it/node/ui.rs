@@ -160,11 +160,7 @@ fn runs(job: &Value, address: &str) -> Value {
 /// Opens the UI at `address`. Asserts that the page of jobs has its styles, and that all its links work and stay below
 /// `within`.
 fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while let Err(why) = browser.open(address) {
-        assert!(Instant::now() < deadline, "{address}: {why}");
-        thread::sleep(Duration::from_secs(1));
-    }
+    until(&format!("{address} opens"), || browser.open(address).is_ok());
     let page = browser.evaluate(LOOK);
     assert_eq!(page["address"], format!("{within}/jobs/"));
     assert!(page["title"].as_str().is_some_and(|title| title.contains("Spark Jobs")), "{page:#}");
