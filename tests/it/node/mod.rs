@@ -35,8 +35,6 @@ pub(crate) mod sparkctl;
 mod submission_pods;
 /// The sums of requests, compared with the pods that a real Spark creates.
 mod sums;
-/// A namespace of its own for a test.
-mod tenant;
 /// What an application must not reach: the operator's container, its files and its rights.
 mod tenants;
 /// Spark's own web UI.
@@ -242,7 +240,7 @@ pub(crate) fn state_is(name: &str, state: &str) {
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(240);
     while !holds() {
-        let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp"]);
+        let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp", "--all-namespaces"]);
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
         thread::sleep(Duration::from_millis(500));
     }
@@ -280,8 +278,11 @@ pub(crate) fn delete(name: &str) {
     calls::delete(&format!("{APPLICATIONS}/{name}"));
 }
 
+/// Returns an application of the namespace `default`, or of the namespace before a slash.
 pub(crate) fn application(name: &str) -> Value {
-    calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{namespace}/sparkapplications/{name}");
+    calls::get(&path).expect(name)
 }
 
 /// Returns the reason why the application is in its state.
