@@ -8,7 +8,10 @@ use super::{
     submission_pods::delete,
     world::*,
 };
-use crate::explorer::{Call, edge};
+use crate::{
+    decision::Todo,
+    explorer::{Call, edge},
+};
 
 impl Model {
     /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.
@@ -191,19 +194,10 @@ impl Model {
         if let Some(wrong) = &decision.wrong {
             return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong.clone()) });
         }
-        // First the check, if something is submitted, then the actions, then the status.
-        let checks = usize::from(decision.acts.iter().any(|act| matches!(act, Act::Submit { .. })));
-        let is_backwards = decision.writes && self.mutation == Some(Mutation::StatusBeforeActions);
-        let done = usize::from(doing.done);
-        let write = Todo::Write(decision.status);
-        let now = match done.checked_sub(checks) {
-            None => Todo::Check,
-            Some(0) if is_backwards => write,
-            Some(place) => {
-                decision.acts.get(place - usize::from(is_backwards)).map_or(write, |act| Todo::Act(*act))
-            }
-        };
-        let is_last = done + 1 == checks + decision.acts.len() + usize::from(decision.writes);
+        let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
+        let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
+        let (now, is_last) = decision.step(doing.done, submits, is_backwards);
+        let is_call = !matches!(now, Todo::Act(Act::Submit { .. } | Act::StopSubmission));
         let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
         if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
             // In this model, no request is on its way for longer than a new operator takes to submit something.
@@ -211,7 +205,7 @@ impl Model {
         }
         let mut world = match call {
             Call::Answered => *before,
-            Call::Failed | Call::Unheard if now.is_call() => before.troubled(Trouble::Fault)?,
+            Call::Failed | Call::Unheard if is_call => before.troubled(Trouble::Fault)?,
             Call::Failed | Call::Unheard => return None,
         };
         let mut broken = None;
@@ -400,20 +394,5 @@ pub fn fresh(application: &Application) -> Operator {
         has_written: false,
         made_for: None::<RunNo>,
         doing: None,
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Todo {
-    /// Checks that the stored application has the resource version on which the plan is based.
-    Check,
-    Act(Act),
-    Write(u32),
-}
-
-impl Todo {
-    /// Returns whether this step sends a request to the API server.
-    const fn is_call(self) -> bool {
-        !matches!(self, Self::Act(Act::Submit { .. } | Act::StopSubmission))
     }
 }
