@@ -68,7 +68,8 @@ fn explore_all(configs: &[Config]) {
 fn a_bug_that_is_made_on_purpose_is_found() {
     let configs = configs(false);
     finds(&Mutation::ALL, |mutation| {
-        let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
+        let config = configs.iter().find(|config| config.finds.contains(&mutation));
+        let config = config.unwrap_or_else(|| panic!("no exploration is to find {mutation:?}"));
         explore(&mut Model::new(config, Some(mutation)))
     });
 }
