@@ -15,6 +15,11 @@ pub trait Kind: Copy + Debug + Eq + Hash + 'static {
     fn number(self) -> usize;
 }
 
+/// Returns the kind of this name.
+pub fn named<K: Kind>(name: &str) -> K {
+    *K::ALL.iter().find(|kind| format!("{kind:?}") == name).expect(name)
+}
+
 /// Defines an enum and the list of its variants, `ALL`.
 macro_rules! listed {
     ($(#[$about:meta])* $visible:vis enum $name:ident { $($(#[$what:meta])* $variant:ident,)+ }) => {

@@ -2,7 +2,7 @@
 //! happen, and the bugs that it finds. What ends in `Later` is for `make explore`, since CI has no time for it.
 
 use super::{mutation::Mutation, oracle::Setting, world::*};
-use crate::budget::Kind;
+use crate::budget::named;
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
 use plan::{Policy, extension::only, submission_plan::Submitter};
@@ -87,8 +87,4 @@ fn config(entry: &Value, is_wide: bool) -> Config {
         is_taken: is("taken"),
         finds: finds.map(|name| named(name.as_str().unwrap())).collect(),
     }
-}
-
-fn named<K: Kind>(name: &str) -> K {
-    *K::ALL.iter().find(|kind| format!("{kind:?}") == name).expect(name)
 }

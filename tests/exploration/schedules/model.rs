@@ -13,7 +13,7 @@ use std::{cmp::Reverse, fmt::Write};
 /// One exploration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub name: &'static str,
+    pub name: String,
     /// The fields of the spec other than the schedule.
     pub spec: Value,
     /// The moments that the clock may show, in seconds since the schedule was made.
@@ -21,6 +21,8 @@ pub struct Config {
     /// Whether applications may fail.
     pub has_failures: bool,
     pub budget: Budget,
+    /// The bugs that this exploration has to find.
+    pub finds: Vec<Mutation>,
 }
 
 pub struct Model {
