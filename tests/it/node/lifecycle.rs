@@ -141,39 +141,31 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
+fn an_image_and_a_volume_that_there_are_not_are_named_while_drivers_wait_for_them() {
     let _shared = install();
-    let name = "image-missing";
-    let mut job = job(name, "end");
-    job["spec"]["image"] = json!("localhost/no-such-image:1");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        let is_told = ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.starts_with(word));
-        is_told && message.contains("localhost/no-such-image:1")
-    });
-    assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
-    let suspend = json!({"spec": {"suspend": true}}).to_string();
-    kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
-    state_is(name, "SUSPENDED");
-    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-    assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
-    nothing_is_left(name, "background");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
-    let _shared = install();
-    let name = "volume-missing";
-    let mut job = job(name, "end");
-    job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        message.starts_with("FailedMount: ") && message.contains("no-such-map")
-    });
-    nothing_is_left(name, "foreground");
+    let unpulled = ["ErrImagePull: ", "ImagePullBackOff: "];
+    let missing = [
+        ("image-missing", "/spec/image", "localhost/no-such-image:1", &unpulled[..]),
+        ("volume-missing", "/spec/volumes/0/configMap/name", "no-such-map", &["FailedMount: "]),
+    ];
+    for (name, place, what, _) in missing {
+        let mut job = job(name, "end");
+        *job.pointer_mut(place).unwrap() = json!(what);
+        apply(&job);
+    }
+    for (name, _, what, reasons) in missing {
+        until("the status says what is missing", || {
+            let message = message(name);
+            reasons.iter().any(|reason| message.starts_with(reason)) && message.contains(what)
+        });
+        assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
+        let suspend = json!({"spec": {"suspend": true}}).to_string();
+        kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
+        state_is(name, "SUSPENDED");
+        let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+        assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
+        nothing_is_left(name, "background");
+    }
 }
 
 /// Returns an application of `job.py` with these arguments.

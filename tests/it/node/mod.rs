@@ -178,11 +178,9 @@ fn is_rolled_out() {
 
 /// Returns the names of the operator's pods that are not being deleted.
 fn operator_pods() -> Vec<String> {
-    let pods = ["get", "pods", "--selector=app.kubernetes.io/name=spark-operator", "--output=json"];
-    let pods: Value =
-        serde_json::from_str(&kubectl(&[&["-n", "spark-operator"], &pods[..]].concat())).unwrap();
-    let pods = pods["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]);
-    let left = pods.filter(|pod| pod["deletionTimestamp"].is_null());
+    let selector = "labelSelector=app.kubernetes.io/name=spark-operator";
+    let pods = listed(&format!("/api/v1/namespaces/spark-operator/pods?{selector}"));
+    let left = pods.iter().map(|pod| &pod["metadata"]).filter(|pod| pod["deletionTimestamp"].is_null());
     left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -195,13 +193,6 @@ fn make_job(name: &str, file: &str) {
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
     apply(&job);
-}
-
-/// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
-/// application was in.
-fn states_of(name: &str, file: &str) -> Vec<String> {
-    kubectl(&["apply", "-f", file]);
-    followed(name)
 }
 
 /// Follows an application until it ends. Returns every state that the application was in.
