@@ -71,7 +71,7 @@ impl<K: Kind, const N: usize> Budget<K, N> {
     pub fn without(mut self, kind: K) -> Option<Self> {
         self.take(kind)?;
         self.all = self.all.checked_sub(1)?;
-        Some(if self.all == 0 { Self::new(0, &[]) } else { self })
+        Some(if self.all == 0 { Self::default() } else { self })
     }
 
     /// Subtracts one trouble of this kind; none if no more may come. The total `all` is left as it is.
@@ -79,6 +79,13 @@ impl<K: Kind, const N: usize> Budget<K, N> {
         let left = &mut self.each[kind.number()];
         *left = left.checked_sub(1)?;
         Some(())
+    }
+}
+
+impl<K: Kind, const N: usize> Default for Budget<K, N> {
+    /// Returns a budget without any trouble.
+    fn default() -> Self {
+        Self::new(0, &[])
     }
 }
 

@@ -43,7 +43,7 @@ listed! {
 type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 /// What the user and the gateway have written, and the number of the status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Object {
     version: u8,
     suspend: bool,
@@ -68,7 +68,7 @@ enum Stage {
     Ended,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
     clock: u8,
     object: Object,
@@ -123,7 +123,7 @@ impl Connects {
             plans: Vec::new(),
             decided: HashMap::new(),
         };
-        let hash = |version| server_hash(&model.connect(Object { version, ..BEGINNING }).spec);
+        let hash = |version| server_hash(&model.connect(Object { version, ..Object::default() }).spec);
         model.hashes = (0..=2).map(hash).collect();
         model
     }
@@ -293,25 +293,12 @@ impl Connects {
     }
 }
 
-const BEGINNING: Object = Object { version: 0, suspend: false, connected: None, status: 0 };
-
 impl Model for Connects {
     type World = World;
     type Step = Step;
 
     fn beginning(&self) -> World {
-        let (clock, made, server, heard, doing) = (0, 0, None, None, None);
-        World {
-            clock,
-            object: BEGINNING,
-            server,
-            made,
-            heard,
-            is_due: true,
-            wakes: false,
-            doing,
-            left: self.budget,
-        }
+        World { is_due: true, left: self.budget, ..World::default() }
     }
 
     fn edges(&mut self, world: &World, out: &mut Vec<EdgeOf<Self>>) {

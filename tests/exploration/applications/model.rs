@@ -267,17 +267,9 @@ impl explorer::Model for Model {
         World {
             application,
             drivers: [self.config.is_taken.then_some(foreign), None],
-            late: [None; NAMES],
-            executors: [None; EXECUTORS],
-            submission_pods: [None; SUBMISSION_PODS],
-            config_maps: [None; 8],
-            group: None,
-            is_closing: false,
             operator: operator::fresh(&application),
-            orphan: None,
-            sent: None,
-            past: Past::default(),
             left: self.config.budget,
+            ..World::default()
         }
     }
 

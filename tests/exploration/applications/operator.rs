@@ -381,18 +381,5 @@ fn write_template(world: &mut World, name: u8, uid: u8, template: u8) -> Option<
 
 /// Returns an operator that has just started.
 pub fn fresh(application: &Application) -> Operator {
-    Operator {
-        application: *application,
-        is_current: true,
-        waits: false,
-        drivers: [None; NAMES],
-        executors: Default::default(),
-        submission_pods: [None; SUBMISSION_PODS],
-        departed: None,
-        ended_driver: None,
-        submission: None,
-        has_written: false,
-        made_for: None::<RunNo>,
-        doing: None,
-    }
+    Operator { application: *application, is_current: true, ..Operator::default() }
 }

@@ -193,17 +193,8 @@ impl explorer::Model for Model {
     type Step = Step;
 
     fn beginning(&self) -> World {
-        let schedule = Schedule { text: 0, suspend: false, trigger: 0, status: 0 };
-        World {
-            clock: 0,
-            schedule,
-            applications: [None; RUNS],
-            pods: 0,
-            foreign: 0,
-            operator: Operator::fresh(schedule, [None; RUNS], 0),
-            past: Past::default(),
-            left: self.config.budget,
-        }
+        let operator = Operator::fresh(Schedule::default(), [None; RUNS], 0);
+        World { operator, left: self.config.budget, ..World::default() }
     }
 
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
