@@ -4,7 +4,10 @@ use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
     pods, state_is, sums, until, until_told,
 };
-use crate::apiserver::{policy::AdmissionPolicy, prelude::*};
+use crate::apiserver::{
+    policy::{AdmissionPolicy, created_pods},
+    prelude::*,
+};
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -181,23 +184,15 @@ fn job(name: &str, what: &str) -> Value {
 /// Refuses each pod of `role` of the application called `name`, as an admin's policy would.
 pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
     let labels = json!({"sparkoperator.k8s.io/app-name": name, "spark-role": role});
-    let pods =
-        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let spec = json!({
-        "matchConstraints": {"resourceRules": [pods], "objectSelector": {"matchLabels": labels}},
+        "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
         "validations": [{"expression": "false", "message": "none today"}],
     });
-    let policy = AdmissionPolicy::apply(
-        "ValidatingAdmissionPolicy",
-        name,
-        &spec,
-        json!({"validationActions": ["Deny"]}),
-    );
+    let binding = json!({"validationActions": ["Deny"]});
+    let policy = AdmissionPolicy::apply("ValidatingAdmissionPolicy", name, &spec, binding);
     let refused = plain_pod(&json!({"name": name, "labels": labels}));
-    until("the policy holds", || {
-        let tried = try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"]);
-        tried.is_err_and(|why| why.contains("none today"))
-    });
+    let tried = || calls::tried_in("default", &refused);
+    until("the policy holds", || tried().is_err_and(|why| why.contains("none today")));
     policy
 }
 
