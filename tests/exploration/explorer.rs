@@ -70,15 +70,13 @@ pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
 
 /// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`
 /// describes the limits of the exploration.
-pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) -> Found {
+pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) {
     let begun = Instant::now();
-    let found = explore(model);
-    let Found { worlds, edges, .. } = found;
+    let Found { worlds, edges, broken } = explore(model);
     say(&format!("explored: {name}: {worlds} states, {edges} steps, {bounds}, {:.0?}", begun.elapsed()));
-    if let Some(broken) = &found.broken {
+    if let Some(broken) = broken {
         panic!("{name}: {}\n{}", broken.why, broken.story);
     }
-    found
 }
 
 /// Explores a model with each of these bugs, which are made on purpose, and fails if one of them breaks no invariant.

@@ -45,7 +45,9 @@ impl Model {
                 }
                 Some(_) => (Progress::Failed, Some("a submission pod of an old run is left".to_owned())),
                 None => {
-                    let broken = self.a_submission_pod_is_made(world);
+                    let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
+                    let is_second = world.submission_pods.iter().any(Option::is_some) && !is_excused;
+                    let broken = is_second.then(|| "there are two submission pods".to_owned());
                     world.submission_pods[run.place()] = Some(SubmissionPod {
                         uid: world.new_uid(),
                         run,
@@ -70,13 +72,6 @@ impl Model {
         self.is_by_pod()
             && progress == Progress::HalfMade
             && there.is_some_and(|pod| pod.run != run && pod.terminating)
-    }
-
-    /// Returns the invariant that is broken if a submission pod is created now.
-    fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
-        let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
-        let is_there = world.submission_pods.iter().any(Option::is_some);
-        (is_there && !is_excused).then(|| "there are two submission pods".to_owned())
     }
 
     /// Adds all steps that may happen to submission pods.
