@@ -50,6 +50,15 @@ pub enum Call {
 
 impl Call {
     pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unheard];
+
+    /// Describes the step in which a request has this outcome.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Answered => "a request is answered",
+            Self::Failed => "a request fails",
+            Self::Unheard => "the answer to a request is lost",
+        }
+    }
 }
 
 /// A step and the world that it leads to.

@@ -2,7 +2,7 @@
 //! the model, and anything may happen between two steps.
 
 use super::{
-    model::{Edge, Model, Step, is_terminal},
+    model::{Edge, Model, is_terminal},
     mutation::Mutation,
     oracle::{Act, FOREIGN, Seen, SeenDriver},
     submission_pods::delete,
@@ -192,7 +192,7 @@ impl Model {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan);
         if let Some(wrong) = &decision.wrong {
-            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong.clone()) });
+            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
         }
         let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
         let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
@@ -241,7 +241,7 @@ impl Model {
         // The write may have changed `is_current`, so it is read again.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: Step::GoesOn(call), world, broken })
+        Some(Edge { step: call.told(), world, broken })
     }
 
     /// Carries out one action. Returns false if the reconcile ends with this action.
@@ -344,13 +344,13 @@ impl Model {
         }
         world.operator.executors = world.executors;
         world.operator.submission_pods = world.seen_submission_pods();
-        out.push(edge(Step::Crash, world));
+        out.push(edge("the operator is killed", world));
         let running = before.operator.submission.filter(|submission| submission.progress.is_running());
         if let Some(submission) = running
             && let Some(mut world) = world.troubled(Trouble::Orphan)
         {
             world.orphan = Some(Orphan::Submission(submission));
-            out.push(edge(Step::Crash, world));
+            out.push(edge("the operator is killed", world));
         }
         if let Some(doing) = before.operator.doing.filter(|doing| doing.is_current)
             && let Some(mut world) = world.troubled(Trouble::Orphan)
@@ -359,7 +359,7 @@ impl Model {
             let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
             if decision.writes && usize::from(doing.done) == decision.acts.len() + usize::from(submits) {
                 world.sent = Some((decision.status, true));
-                out.push(edge(Step::Crash, world));
+                out.push(edge("the operator is killed", world));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 use super::{
     cluster::{heard_of_driver, makes_group},
-    model::{Edge, Model, Step},
+    model::{Edge, Model},
     world::*,
 };
 use crate::explorer::edge;
@@ -84,15 +84,15 @@ impl Model {
         if !self.is_by_pod() {
             return;
         }
-        out.extend(heard_of_pods(world).map(|next| edge(Step::PodsHeardOf, next)));
+        out.extend(heard_of_pods(world).map(|next| edge("the pods are heard of", next)));
         if world.application.life == Life::Alive
             && !world.is_closing
             && let Some(mut next) = world.troubled(Trouble::Closure)
         {
             next.is_closing = true;
-            out.push(edge(Step::NamespaceDeleted, next));
+            out.push(edge("the namespace is deleted", next));
         }
-        out.extend(collected(world).map(|next| edge(Step::Collected, next)));
+        out.extend(collected(world).map(|next| edge("its namespace deletes it", next)));
     }
 
     fn submission_pod(&self, world: &World, place: usize, pod: SubmissionPod, out: &mut Vec<Edge>) {
@@ -110,10 +110,10 @@ impl Model {
             Some(next)
         };
         if pod.terminating {
-            out.push(edge(Step::SubmissionPodGoes, without_submission_pod(world, place)));
+            out.push(edge("a submission pod goes", without_submission_pod(world, place)));
             let outlived = outlived(world).filter(|_| world.orphan.is_none());
             out.extend(
-                outlived.map(|next| edge(Step::SubmissionPodGoes, without_submission_pod(&next, place))),
+                outlived.map(|next| edge("a submission pod goes", without_submission_pod(&next, place))),
             );
             return;
         }
@@ -121,7 +121,7 @@ impl Model {
             && let Some(next) = world.troubled(Trouble::Hold)
         {
             out.push(edge(
-                Step::SubmissionPodIsHeld,
+                "a submission pod is held",
                 change(&next, SubmissionPod { stage: Stage::Held, ..pod }),
             ));
         }
@@ -130,24 +130,24 @@ impl Model {
             && let Some(next) = world.troubled(Trouble::Refusal)
         {
             let next = change(&next, ended(Stage::Ended(Exit::Failed)));
-            out.push(edge(Step::SparkSubmitFails, next));
+            out.push(edge("spark-submit fails", next));
             // Spark's client deletes the driver's pod again if a later step of the submission fails.
-            out.extend(taken_back(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
-            out.extend(completed(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
+            out.extend(taken_back(&next, pod.made).map(|next| edge("spark-submit fails", next)));
+            out.extend(completed(&next, pod.made).map(|next| edge("spark-submit fails", next)));
         }
         if pod.may_go_on()
             && let Some(next) = world.troubled(Trouble::Eviction)
         {
             let next = change(&next, ended(Stage::Lost));
-            out.push(edge(Step::SubmissionPodFails, next));
-            out.extend(completed(&next, pod.made).map(|next| edge(Step::SubmissionPodFails, next)));
+            out.push(edge("a submission pod fails", next));
+            out.extend(completed(&next, pod.made).map(|next| edge("a submission pod fails", next)));
             let outlived = outlived(&next).filter(|_| world.orphan.is_none());
-            out.extend(outlived.map(|next| edge(Step::SubmissionPodFails, next)));
+            out.extend(outlived.map(|next| edge("a submission pod fails", next)));
         }
         let deleted = world.troubled(Trouble::Kill).into_iter().chain(world.is_going().then_some(*world));
         for mut next in deleted {
             delete(&mut next.submission_pods[place]);
-            out.push(edge(Step::SubmissionPodIsDeleted, next));
+            out.push(edge("a submission pod is deleted", next));
         }
     }
 
@@ -162,7 +162,7 @@ impl Model {
                 next.submission_pods[place] = Some(SubmissionPod { stage: Stage::Working, ..pod });
                 let broken =
                     (files != run.spec).then(|| "spark-submit reads the files of another run".to_owned());
-                Some(Edge { step: Step::SubmissionPodStarts, world: next, broken })
+                Some(Edge { step: "a submission pod starts", world: next, broken })
             }
             Stage::Working => {
                 let (outcome, broken) = self.spark_submit_makes(&mut next, run, made);
@@ -171,7 +171,7 @@ impl Model {
                     Err(exit) => SubmissionPod { stage: Stage::Ended(exit), made: Made::Nothing, ..pod },
                 };
                 next.submission_pods[place] = Some(pod);
-                Some(Edge { step: Step::SparkSubmitGoesOn, world: next, broken })
+                Some(Edge { step: "spark-submit goes on", world: next, broken })
             }
             Stage::Pending | Stage::Held | Stage::Ended(_) | Stage::Lost => None,
         }

@@ -2,7 +2,7 @@
 //! step of the model, and anything may happen between two steps.
 
 use super::{
-    model::{Edge, Model, Step, go},
+    model::{Edge, Model, go},
     mutation::Mutation,
     oracle::{Act, Seen},
     world::{Application, Doing, End, RUNS, Trouble, World, bit},
@@ -47,7 +47,7 @@ impl Model {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan);
         if let Some(wrong) = &decision.wrong {
-            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong.clone()) });
+            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
         }
         let starts = decision.acts.iter().any(|act| matches!(act, Act::Start(_)));
         let checks = starts && self.mutation != Some(Mutation::NotCheckedLive);
@@ -77,7 +77,7 @@ impl Model {
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         let is_current = is_current || matches!(now, Todo::Write(_));
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: Step::GoesOn(call), world, broken })
+        Some(Edge { step: call.told(), world, broken })
     }
 
     /// Creates the application of the run `run`, unless an application of its name exists. `call` is the outcome of the
