@@ -2,7 +2,7 @@
 //! through the gateway.
 
 use super::{
-    Installed, install, install_alone, is_rolled_out,
+    DEPLOYMENT, Installed, install, install_alone, is_rolled_out,
     lifecycle::cordoned,
     make_job,
     native::{image, spark_version},
@@ -168,10 +168,7 @@ impl Drop for WithGateway {
 pub(crate) fn runs_with(flags: &[&str]) {
     let flags = [&["run"], flags].concat();
     let place = "/spec/template/spec/containers/0/args";
-    let patch = json!([{"op": "replace", "path": place, "value": flags}]).to_string();
-    kubectl(&[
-        "-n", "spark-operator", "patch", "deployment/spark-operator", "--type=json", "--patch", &patch,
-    ]);
+    calls::patch(DEPLOYMENT, &json!([{"op": "replace", "path": place, "value": flags}]));
     is_rolled_out();
 }
 

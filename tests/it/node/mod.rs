@@ -55,6 +55,9 @@ const PATIENCE: &str = "240s";
 pub(crate) const APPLICATIONS: &str =
     "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
 
+/// The path in the API of the operator's Deployment.
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/spark-operator/deployments/spark-operator";
+
 /// Other tests create examples by `kubectl apply`.
 #[test]
 #[ignore = "needs a node: make test"]
@@ -156,9 +159,7 @@ impl Installed {
     pub(crate) fn with(flags: &[&str]) -> Self {
         let add =
             |flag| json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag});
-        let patch = json!(flags.iter().map(add).collect::<Vec<_>>()).to_string();
-        let deployment = "deployment/spark-operator";
-        kubectl(&["-n", "spark-operator", "patch", deployment, "--type=json", "--patch", &patch]);
+        calls::patch(DEPLOYMENT, &flags.iter().map(add).collect::<Value>());
         is_rolled_out();
         Self
     }

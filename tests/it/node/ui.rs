@@ -2,7 +2,7 @@
 //! `spark-submit`, drivers and executors run under a user id that is in no image.
 
 use super::{
-    Installed, application, apply,
+    DEPLOYMENT, Installed, application, apply,
     browser::Browser,
     delete, install_alone,
     native::python_job,
@@ -15,8 +15,6 @@ use crate::{apiserver::prelude::*, program::answer, tmux::Terminal};
 use certificates::Certificates;
 use std::net::TcpStream;
 
-/// The beginning of the validity of the Ingress' certificate.
-const BEGINNING: &str = "2026-01-01T00:00:00Z";
 /// A user id from a range as OpenShift assigns it: 10,000 ids to each namespace. The group is root's.
 const USER: u32 = 1_000_710_000;
 /// A script that returns a description of the page, of the resources that it needs and of its links.
@@ -94,9 +92,7 @@ fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_
 fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_user_id_alone() {
     let _alone = install_alone();
     let user = json!({"runAsUser": USER, "runAsGroup": 0});
-    let patch = json!({"spec": {"template": {"spec": {"securityContext": user}}}}).to_string();
-    let deployment = "deployment/spark-operator";
-    kubectl(&["-n", "spark-operator", "patch", deployment, "--type=merge", "--patch", &patch]);
+    calls::merge(DEPLOYMENT, &json!({"spec": {"template": {"spec": {"securityContext": user}}}}));
     let _installed = Installed::with(&[
         "--ingress-url-format=https://{{$appNamespace}}.example.com/spark/{{ $appName }}",
         r#"--ingress-tls=[{"hosts":["default.example.com"],"secretName":"example-com"}]"#,
@@ -125,7 +121,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_
     let ingress = calls::get(&format!("{ingresses}/ui-by-ingress-ui-ingress")).expect(address);
     let hosts = ["default.example.com".to_owned()];
     assert_eq!(ingress["spec"]["tls"], json!([{"hosts": hosts, "secretName": "example-com"}]));
-    let certificates = Certificates::generate(&hosts, BEGINNING.parse().unwrap()).unwrap();
+    let certificates = Certificates::generate(&hosts, now()).unwrap();
     let proxy = ReverseProxy::start(&ingress, &certificates);
     let mut browser = Browser::start(&proxy.address.to_string());
     shows_jobs(&mut browser, address, address);

@@ -147,11 +147,7 @@ fn metric(name: &str) -> f64 {
     let running = "--field-selector=status.phase=Running";
     let path = "--output=jsonpath={.items[0].metadata.name}";
     let pod = kubectl(&["-n", "spark-operator", "get", "pods", selector, running, path]);
-    let text = kubectl(&[
-        "get",
-        "--raw",
-        &format!("/api/v1/namespaces/spark-operator/pods/{pod}:8081/proxy/metrics"),
-    ]);
+    let text = calls::text_at(&format!("/api/v1/namespaces/spark-operator/pods/{pod}:8081/proxy/metrics"));
     let value = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
     value.parse().unwrap()
 }
