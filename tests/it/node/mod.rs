@@ -144,11 +144,7 @@ pub(crate) fn is_installed_again() {
     let mut example: Value = yaml(&data("node/exit-3.yaml"));
     // No test uses this name.
     example["metadata"]["name"] = json!("is-asked");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while let Err(why) = try_kubectl_with(&example, &["create", "--dry-run=server", "-f", "-"]) {
-        assert!(Instant::now() < deadline, "the API server does not find the webhook: {why}");
-        thread::sleep(Duration::from_millis(250));
-    }
+    until("the API server finds the webhook", || calls::tried(&example).is_ok());
 }
 
 /// Restores the installation when dropped, whatever a test has done to it.
