@@ -13,11 +13,13 @@ pub trait Kind: Copy + Debug + Eq + Hash + 'static {
 
     /// The position in [`Self::ALL`].
     fn number(self) -> usize;
+
+    fn name(self) -> &'static str;
 }
 
 /// Returns the kind of this name.
 pub fn named<K: Kind>(name: &str) -> K {
-    *K::ALL.iter().find(|kind| format!("{kind:?}") == name).expect(name)
+    *K::ALL.iter().find(|kind| kind.name() == name).expect(name)
 }
 
 /// Defines an enum and the list of its variants, `ALL`.
@@ -38,6 +40,12 @@ macro_rules! listed {
 
             fn number(self) -> usize {
                 self as usize
+            }
+
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)+
+                }
             }
         }
     };

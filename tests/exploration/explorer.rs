@@ -20,7 +20,6 @@ const PATIENCE: usize = 500;
 /// A model that can be explored.
 pub trait Model {
     type World: Copy + Hash;
-    type Step: Copy + Debug;
 
     /// Returns the initial state.
     fn beginning(&self) -> Self::World;
@@ -63,19 +62,19 @@ impl Call {
 
 /// A step and the world that it leads to.
 #[derive(Clone, Debug)]
-pub struct Edge<S, W> {
-    pub step: S,
+pub struct Edge<W> {
+    pub step: &'static str,
     pub world: W,
     /// The invariant that the step breaks.
     pub broken: Option<String>,
 }
 
 /// Returns a step that breaks no invariant.
-pub const fn edge<S, W>(step: S, world: W) -> Edge<S, W> {
+pub const fn edge<W>(step: &'static str, world: W) -> Edge<W> {
     Edge { step, world, broken: None }
 }
 
-pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
+pub type EdgeOf<M> = Edge<<M as Model>::World>;
 
 /// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`
 /// describes the limits of the exploration.

@@ -23,7 +23,7 @@ pub struct Model {
     pub seen: RefCell<BTreeSet<(State, State)>>,
 }
 
-pub type Edge = explorer::Edge<&'static str, World>;
+pub type Edge = explorer::Edge<World>;
 
 /// All timers have elapsed.
 const LATE: &str = "a reconcile begins late";
@@ -204,7 +204,6 @@ fn is_half_made(world: &World) -> bool {
 
 impl explorer::Model for Model {
     type World = World;
-    type Step = &'static str;
 
     fn beginning(&self) -> World {
         let application = fresh(0);

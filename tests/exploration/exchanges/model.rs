@@ -25,7 +25,7 @@ pub struct Model<'a> {
     oracle: Oracle,
 }
 
-type Edge = explorer::Edge<&'static str, World>;
+type Edge = explorer::Edge<World>;
 
 impl<'a> Model<'a> {
     pub fn new(config: &'a Config, mutation: Option<Mutation>) -> Self {
@@ -240,7 +240,6 @@ const fn operator(pairs: [Pairs; APPLICATIONS]) -> Operator {
 
 impl explorer::Model for Model<'_> {
     type World = World;
-    type Step = &'static str;
 
     fn beginning(&self) -> World {
         let pair = Pair { placeholder: Placeholder::Placed, executor: Executor::Unborn };

@@ -33,7 +33,7 @@ pub struct Model {
     limit: usize,
 }
 
-pub type Edge = explorer::Edge<&'static str, World>;
+pub type Edge = explorer::Edge<World>;
 
 impl Model {
     pub fn new(config: &Config, mutation: Option<Mutation>) -> Self {
@@ -171,7 +171,6 @@ impl Model {
 
 impl explorer::Model for Model {
     type World = World;
-    type Step = &'static str;
 
     fn beginning(&self) -> World {
         let operator = Operator::fresh(Schedule::default(), [None; RUNS], 0);
