@@ -3,7 +3,7 @@
 
 use super::{
     application, apply, delete, followed,
-    injector::Injector,
+    injector::injector,
     install, left_of, message,
     native::{image, python_job, spark_version},
     node_address, pod, pods, printed, state_is, until, until_told,
@@ -60,7 +60,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
 fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_somebody_injects_a_sidecar() {
     let _shared = install();
     let _namespace = restricted("meshed");
-    let injector = Injector::start(&node_address(), "meshed");
+    let (injector, registered) = injector(&node_address(), "meshed");
     let mut pi: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
     let annotations = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     pi["metadata"] = json!({"name": "meshed-pi", "namespace": "meshed", "annotations": annotations});
@@ -71,7 +71,7 @@ fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_some
     state_is("meshed/meshed-pi", "COMPLETED");
     let in_it = |arguments: &[&str]| kubectl(&[&["--namespace=meshed"], arguments].concat());
     assert!(in_it(&["logs", "meshed-pi-driver"]).contains("Pi is roughly 3."));
-    assert_eq!(injector.injected(), 1);
+    assert_eq!(injector.asked(), 1);
 
     // A submission that fails ends as well.
     let mut failing = pi.clone();
@@ -79,7 +79,7 @@ fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_some
     failing["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
     apply(&failing);
     state_is("meshed/meshed-failure", "FAILED");
-    assert_eq!(injector.injected(), 2);
+    assert_eq!(injector.asked(), 2);
     let why = message("meshed/meshed-failure");
     assert!(why.starts_with("failed to run spark-submit: "), "{why}");
     assert!(why.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{why}");
@@ -90,7 +90,7 @@ fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_some
     until("no submission pod is left", || {
         in_it(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
     });
-    drop(injector);
+    drop(registered);
 
     // Without the driver's security context the API server reports the missing fields.
     pi["metadata"]["name"] = json!("unrestricted-pi");
