@@ -171,7 +171,7 @@ soak-release:
 soak-nodes: soak-programs
 	for line in 3.5.6 4.1.4; do \
 		SPARK=$$line tests/tools/soak "Spark $$line on a node" tests/tools/in-cluster node cargo test $(IT) --test-threads=2 \
-			node::native node::submission_pods node::lifecycle::an_executor_that_is_made_after_an_edit soak::spark_ui; \
+			node::native node::submission_pods node::lifecycle::executors_that_a_policy_refuses soak::spark_ui; \
 	done
 	SPARK=3.5.6 tests/tools/soak "Spark Connect 3.5.6" tests/tools/in-cluster node cargo test $(IT) soak::older_connect
 	SPARK=4.1.4 CONNECT_CLIENT=$$($(CLUSTER) connect-client --spark 4.1.4) tests/tools/soak "Spark Connect 4.1.4" tests/tools/in-cluster node \

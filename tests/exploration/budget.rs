@@ -13,6 +13,13 @@ pub trait Kind: Copy + Debug + Eq + Hash + 'static {
 
     /// The position in [`Self::ALL`].
     fn number(self) -> usize;
+
+    fn name(self) -> &'static str;
+}
+
+/// Returns the kind of this name.
+pub fn named<K: Kind>(name: &str) -> K {
+    *K::ALL.iter().find(|kind| kind.name() == name).expect(name)
 }
 
 /// Defines an enum and the list of its variants, `ALL`.
@@ -33,6 +40,12 @@ macro_rules! listed {
 
             fn number(self) -> usize {
                 self as usize
+            }
+
+            fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => stringify!($variant),)+
+                }
             }
         }
     };
@@ -66,7 +79,7 @@ impl<K: Kind, const N: usize> Budget<K, N> {
     pub fn without(mut self, kind: K) -> Option<Self> {
         self.take(kind)?;
         self.all = self.all.checked_sub(1)?;
-        Some(if self.all == 0 { Self::new(0, &[]) } else { self })
+        Some(if self.all == 0 { Self::default() } else { self })
     }
 
     /// Subtracts one trouble of this kind; none if no more may come. The total `all` is left as it is.
@@ -74,6 +87,13 @@ impl<K: Kind, const N: usize> Budget<K, N> {
         let left = &mut self.each[kind.number()];
         *left = left.checked_sub(1)?;
         Some(())
+    }
+}
+
+impl<K: Kind, const N: usize> Default for Budget<K, N> {
+    /// Returns a budget without any trouble.
+    fn default() -> Self {
+        Self::new(0, &[])
     }
 }
 

@@ -6,9 +6,9 @@
 //! each pass reads it, and its status is not written if the object has changed since.
 
 use crate::{
-    budget::{self, listed},
+    budget::{self, Kind as _, listed},
     decision::Doing,
-    explorer::{Edge, EdgeOf, Model, explore, explore_and_report},
+    explorer::{Edge, EdgeOf, Model, edge, explore, explore_and_report},
 };
 use api::{ConnectState, SparkConnect, SparkConnectStatus, names::annotation};
 use connect::{Action, Gateway, Observed, Plan, Policy, ServerPod, next, server_hash};
@@ -43,7 +43,7 @@ listed! {
 type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 /// What the user and the gateway have written, and the number of the status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Object {
     version: u8,
     suspend: bool,
@@ -68,7 +68,7 @@ enum Stage {
     Ended,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
     clock: u8,
     object: Object,
@@ -82,16 +82,6 @@ struct World {
     wakes: bool,
     doing: Option<Doing>,
     left: Budget,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Pass,
-    Act,
-    Hear,
-    Move,
-    Tick,
-    Happen(Trouble),
 }
 
 /// A change of what the operator decides, which has to be found.
@@ -123,7 +113,7 @@ impl Connects {
             plans: Vec::new(),
             decided: HashMap::new(),
         };
-        let hash = |version| server_hash(&model.connect(Object { version, ..BEGINNING }).spec);
+        let hash = |version| server_hash(&model.connect(Object { version, ..Object::default() }).spec);
         model.hashes = (0..=2).map(hash).collect();
         model
     }
@@ -214,7 +204,7 @@ impl Connects {
             (is_given_up, "a server is given up that is made anew soon"),
         ];
         let broken = broken.iter().find_map(|(is, what)| is.then(|| (*what).to_owned()));
-        Edge { step: Step::Pass, world, broken }
+        Edge { step: "a pass begins", world, broken }
     }
 
     /// Returns the world after the next call of a pass.
@@ -276,16 +266,16 @@ impl Connects {
     }
 
     /// Returns what happens without anybody's doing.
-    fn happenings(world: &World) -> Vec<(Step, World)> {
+    fn happenings(world: &World) -> Vec<(&'static str, World)> {
         let mut all = Vec::new();
         if world.heard != world.server {
-            all.push((Step::Hear, World { heard: world.server, is_due: true, ..*world }));
+            all.push(("a change is heard of", World { heard: world.server, is_due: true, ..*world }));
         }
         match world.server {
-            Some(Server { going: Some(_), .. }) => all.push((Step::Move, World { server: None, ..*world })),
+            Some(Server { going: Some(_), .. }) => all.push(("it moves", World { server: None, ..*world })),
             Some(server) if server.phase == Stage::Pending => {
                 let server = Some(Server { phase: Stage::Ready, ..server });
-                all.push((Step::Move, World { server, ..*world }));
+                all.push(("it moves", World { server, ..*world }));
             }
             _ => {}
         }
@@ -293,59 +283,45 @@ impl Connects {
     }
 }
 
-const BEGINNING: Object = Object { version: 0, suspend: false, connected: None, status: 0 };
-
 impl Model for Connects {
     type World = World;
-    type Step = Step;
 
     fn beginning(&self) -> World {
-        let (clock, made, server, heard, doing) = (0, 0, None, None, None);
-        World {
-            clock,
-            object: BEGINNING,
-            server,
-            made,
-            heard,
-            is_due: true,
-            wakes: false,
-            doing,
-            left: self.budget,
-        }
+        World { is_due: true, left: self.budget, ..World::default() }
     }
 
     fn edges(&mut self, world: &World, out: &mut Vec<EdgeOf<Self>>) {
         let mut all = Self::happenings(world);
         if let Some(doing) = world.doing {
             let acted = self.acted(world, doing);
-            all.push((Step::Act, acted));
+            all.push(("a request is answered", acted));
             // The call succeeds, and its answer is lost.
             let lost = Self::troubled(&World { doing: Some(doing), ..acted }, Trouble::Fault);
-            all.extend(lost.map(|lost| (Step::Happen(Trouble::Fault), lost)));
+            all.extend(lost.map(|lost| (Trouble::Fault.name(), lost)));
         } else if world.is_due {
             out.push(self.pass(world));
         }
         let troubles = Trouble::ALL.iter().map(|trouble| (*trouble, Self::troubled(world, *trouble)));
-        all.extend(troubles.filter_map(|(trouble, world)| Some((Step::Happen(trouble), world?))));
+        all.extend(troubles.filter_map(|(trouble, world)| Some((trouble.name(), world?))));
         // The operator is quicker than the clock.
         if world.clock < LAST && world.doing.is_none() && !world.is_due {
-            all.push((Step::Tick, World { clock: world.clock + 1, is_due: true, ..*world }));
+            all.push(("the clock goes on", World { clock: world.clock + 1, is_due: true, ..*world }));
         }
-        out.extend(all.into_iter().map(|(step, world)| Edge { step, world, broken: None }));
+        out.extend(all.into_iter().map(|(step, world)| edge(step, world)));
     }
 
     fn fair(&mut self, world: &World) -> Option<EdgeOf<Self>> {
         let happens = Self::happenings(world).into_iter().next();
         let (step, world) = match (world.doing, happens) {
-            (Some(doing), _) => (Step::Act, self.acted(world, doing)),
+            (Some(doing), _) => ("a request is answered", self.acted(world, doing)),
             (None, Some(happens)) => happens,
             (None, None) if world.is_due => return Some(self.pass(world)),
             (None, None) if world.wakes => {
-                (Step::Tick, World { clock: world.clock + 1, is_due: true, ..*world })
+                ("the clock goes on", World { clock: world.clock + 1, is_due: true, ..*world })
             }
             (None, None) => return None,
         };
-        Some(Edge { step, world, broken: None })
+        Some(edge(step, world))
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {
@@ -366,7 +342,7 @@ impl Model for Connects {
     fn tell(&self, before: &World, edge: &EdgeOf<Self>) -> String {
         let plan = before.doing.map(|doing| &self.plans[doing.plan as usize].0.actions);
         let World { clock, object, server, heard, .. } = edge.world;
-        format!("{:?} at {clock}: {object:?}, {server:?}, heard {heard:?}, of {plan:?}", edge.step)
+        format!("{} at {clock}: {object:?}, {server:?}, heard {heard:?}, of {plan:?}", edge.step)
     }
 }
 

@@ -6,6 +6,11 @@ use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
     fmt::{Debug, Display},
     hash::{BuildHasherDefault, Hash, Hasher},
+    iter,
+    num::NonZero,
+    panic::resume_unwind,
+    sync::atomic::{AtomicUsize, Ordering},
+    thread,
     time::Instant,
 };
 
@@ -15,7 +20,6 @@ const PATIENCE: usize = 500;
 /// A model that can be explored.
 pub trait Model {
     type World: Copy + Hash;
-    type Step: Copy + Debug;
 
     /// Returns the initial state.
     fn beginning(&self) -> Self::World;
@@ -45,30 +49,70 @@ pub enum Call {
 
 impl Call {
     pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unheard];
+
+    /// Describes the step in which a request has this outcome.
+    pub const fn told(self) -> &'static str {
+        match self {
+            Self::Answered => "a request is answered",
+            Self::Failed => "a request fails",
+            Self::Unheard => "the answer to a request is lost",
+        }
+    }
 }
 
 /// A step and the world that it leads to.
 #[derive(Clone, Debug)]
-pub struct Edge<S, W> {
-    pub step: S,
+pub struct Edge<W> {
+    pub step: &'static str,
     pub world: W,
     /// The invariant that the step breaks.
     pub broken: Option<String>,
 }
 
-pub type EdgeOf<M> = Edge<<M as Model>::Step, <M as Model>::World>;
+/// Returns a step that breaks no invariant.
+pub const fn edge<W>(step: &'static str, world: W) -> Edge<W> {
+    Edge { step, world, broken: None }
+}
+
+pub type EdgeOf<M> = Edge<<M as Model>::World>;
 
 /// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`
 /// describes the limits of the exploration.
-pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) -> Found {
+pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) {
     let begun = Instant::now();
-    let found = explore(model);
-    let Found { worlds, edges, .. } = found;
+    let Found { worlds, edges, broken } = explore(model);
     say(&format!("explored: {name}: {worlds} states, {edges} steps, {bounds}, {:.0?}", begun.elapsed()));
-    if let Some(broken) = &found.broken {
+    if let Some(broken) = broken {
         panic!("{name}: {}\n{}", broken.why, broken.story);
     }
-    found
+}
+
+/// Explores a model with each of these bugs, which are made on purpose, and fails if one of them breaks no invariant.
+pub fn finds<B: Copy + Debug + Send + Sync>(bugs: &[B], explored_with: impl Fn(B) -> Found + Sync) {
+    let missed = on_all_processors(bugs, |bug| {
+        let Found { worlds, broken, .. } = explored_with(*bug);
+        let Some(broken) = broken else { return Some(*bug) };
+        say(&format!("found: {bug:?}, after {worlds} states: {}", broken.why));
+        None
+    });
+    let missed: Vec<_> = missed.into_iter().flatten().collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+/// Runs `work` on each of `items`, on as many threads as there are processors, and returns the results in no order.
+pub fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let one_by_one = || {
+        let taken = iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed)));
+        taken.map(&work).collect::<Vec<_>>()
+    };
+    thread::scope(|scope| {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(one_by_one)).collect();
+        let results =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        results.flatten().collect()
+    })
 }
 
 /// The result of an exploration.

@@ -2,9 +2,10 @@
 //! knowledge, and what its user does.
 
 use super::{
-    model::{Edge, Model, Step},
+    model::{Edge, Model},
     world::*,
 };
+use crate::explorer::edge;
 
 impl Model {
     /// Adds all steps other than the operator's reconciles.
@@ -12,15 +13,15 @@ impl Model {
         for name in 0..NAMES {
             self.driver(world, name, out);
             if !self.is_by_pod() {
-                out.extend(heard_of_driver(world, name).map(|next| edge(Step::DriverHeardOf(name), next)));
+                out.extend(heard_of_driver(world, name).map(|next| edge("a driver is heard of", next)));
             }
         }
         self.submission_pods(world, out);
         for place in 0..EXECUTORS {
             executor(world, place, out);
-            out.extend(heard_of_executor(world, place).map(|next| edge(Step::ExecutorHeardOf(place), next)));
+            out.extend(heard_of_executor(world, place).map(|next| edge("an executor is heard of", next)));
         }
-        out.extend(heard_of_application(world).map(|next| edge(Step::ApplicationHeardOf, next)));
+        out.extend(heard_of_application(world).map(|next| edge("the application is heard of", next)));
         self.submissions(world, out);
         self.crash(world, out);
         if let Some((status, is_current)) = world.sent {
@@ -29,23 +30,23 @@ impl Model {
             let broken = (is_current && next.application.life != Life::Gone)
                 .then(|| self.write(&mut next, status).err())
                 .flatten();
-            out.push(Edge { step: Step::SentArrives, world: next, broken });
+            out.push(Edge { step: "a status arrives late", world: next, broken });
         }
         self.user(world, out);
         if let Some(mut next) = world.troubled(Trouble::Fault) {
             relist(&mut next);
             next.operator.submission_pods = next.seen_submission_pods();
-            out.push(edge(Step::WatchBeginsAnew, next));
+            out.push(edge("the watch begins anew", next));
         }
         if let Some(next) = goes(world) {
-            out.push(edge(Step::ApplicationGoes, next));
+            out.push(edge("the application goes", next));
         }
     }
 
     fn driver(&self, world: &World, name: usize, out: &mut Vec<Edge>) {
         let Some(pod) = world.drivers[name] else { return };
         let Some(run) = pod.run else {
-            out.push(edge(Step::ForeignPodGoes, self.without_driver(world, name)));
+            out.push(edge("somebody else's pod goes", self.without_driver(world, name)));
             return;
         };
         let with = |pod: Pod| {
@@ -55,50 +56,50 @@ impl Model {
         };
         if pod.phase == Phase::Pending && !pod.terminating && self.is_complete(world, &pod) {
             let (next, broken) = self.starts(world, name);
-            out.push(Edge { step: Step::DriverStarts(name), world: next, broken });
+            out.push(Edge { step: "a driver starts", world: next, broken });
         }
         // In this model, a driver ends only after each submission that was under way has arrived or is gone.
         let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
         if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
             next.past.succeeded |= run.bit();
-            out.push(edge(Step::DriverSucceeds(name), next));
+            out.push(edge("a driver succeeds", next));
             let mut next = with(Pod { phase: Phase::Failed, ..pod });
             if !pod.terminating {
                 next.past.failed |= run.bit();
             }
-            out.push(edge(Step::DriverFails(name), next));
+            out.push(edge("a driver fails", next));
         }
         if pod.phase == Phase::Running {
             if let Some(mut next) = world.troubled(Trouble::NodeLoss) {
                 next.drivers[name] = Some(Pod { phase: Phase::Unknown, ..pod });
                 next.past.lost |= run.bit();
-                out.push(edge(Step::NodeLost(name), next));
+                out.push(edge("a node is lost", next));
             }
             executor_comes(world, pod, out);
         }
         if pod.phase == Phase::Unknown {
-            out.push(edge(Step::NodeIsBack(name), with(Pod { phase: Phase::Running, ..pod })));
+            out.push(edge("a node is back", with(Pod { phase: Phase::Running, ..pod })));
         }
         if pod.phase == Phase::Pending && pod.terminating && pod.protected {
-            out.push(edge(Step::DriverFails(name), with(Pod { phase: Phase::Failed, ..pod })));
+            out.push(edge("a driver fails", with(Pod { phase: Phase::Failed, ..pod })));
         }
         if !pod.terminating
             && let Some(mut next) = world.troubled(Trouble::Kill)
         {
             next.drivers[name] = Some(Pod { terminating: true, ..pod });
             next.past.lost |= run.bit();
-            out.push(edge(Step::DriverIsDeleted(name), next));
+            out.push(edge("somebody deletes a driver", next));
         }
         if world.is_going() && !pod.terminating {
             let mut next = with(Pod { terminating: true, ..pod });
             if world.is_closing {
                 next.past.lost |= run.bit();
             }
-            out.push(edge(Step::DriverIsCollected(name), next));
+            out.push(edge("Kubernetes deletes a driver", next));
         }
         if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected && may_end {
-            out.push(edge(Step::DriverGoes(name), self.without_driver(world, name)));
+            out.push(edge("a driver goes", self.without_driver(world, name)));
         }
     }
 
@@ -140,7 +141,7 @@ impl Model {
             world.operator.submission.filter(|submission| submission.progress.is_running())
         {
             let (next, broken) = self.submission_goes_on(world, submission);
-            out.push(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+            out.push(Edge { step: "the submission goes on", world: next, broken });
             let gives_up = self.waits_for_another(world, submission).then_some(*world);
             let is_refused = match submission.progress {
                 Progress::Met => false,
@@ -150,17 +151,17 @@ impl Model {
             let refused = gives_up.or_else(|| world.troubled(Trouble::Refusal).filter(|_| is_refused));
             if let Some(mut next) = refused {
                 next.operator.submission = Some(Submission { progress: Progress::Failed, ..submission });
-                out.push(edge(Step::SubmissionFails, next));
+                out.push(edge("the submission fails", next));
             }
             if submission.cancelled {
                 let mut next = *world;
                 next.operator.submission = None;
-                out.push(edge(Step::SubmissionEnds, next));
+                out.push(edge("the submission ends", next));
             }
         }
         if let Some(orphan) = world.orphan {
             let (next, broken) = self.orphan_goes_on(world, orphan);
-            out.push(Edge { step: Step::OrphanGoesOn, world: next, broken });
+            out.push(Edge { step: "an orphan goes on", world: next, broken });
         }
     }
 
@@ -232,17 +233,13 @@ impl Model {
         };
         let generation = before.generation + 1;
         for spec in (0..self.oracle.spec_count()).filter(|spec| *spec != before.spec) {
-            user(Trouble::Edit, Step::SpecEdited, Application { spec, generation, ..before });
+            user(Trouble::Edit, "the spec is edited", Application { spec, generation, ..before });
         }
         let suspend = !before.suspend;
-        user(Trouble::Suspend, Step::SuspendFlipped, Application { suspend, generation, ..before });
-        user(Trouble::Rerun, Step::RerunAskedFor, Application { rerun: before.rerun + 1, ..before });
-        user(Trouble::Deletion, Step::ApplicationDeleted, Application { life: Life::Deleted, ..before });
+        user(Trouble::Suspend, "suspend is flipped", Application { suspend, generation, ..before });
+        user(Trouble::Rerun, "another run is asked for", Application { rerun: before.rerun + 1, ..before });
+        user(Trouble::Deletion, "the application is deleted", Application { life: Life::Deleted, ..before });
     }
-}
-
-pub const fn edge(step: Step, world: World) -> Edge {
-    Edge { step, world, broken: None }
 }
 
 /// Creates the group of a run, as `controller::objects::make` does: the group of another run is deleted first.
@@ -273,7 +270,7 @@ fn executor_comes(world: &World, driver: Pod, out: &mut Vec<Edge>) {
         let uid = next.new_uid();
         next.executors[place] =
             Some(Executor { uid, run, owner: driver.uid, ended: false, terminating: false });
-        out.push(edge(Step::ExecutorComes, next));
+        out.push(edge("an executor comes", next));
     }
 }
 
@@ -282,9 +279,9 @@ fn executor(world: &World, place: usize, out: &mut Vec<Edge>) {
     if !executor.ended {
         let mut next = *world;
         next.executors[place] = Some(Executor { ended: true, ..executor });
-        out.push(edge(Step::ExecutorEnds, next));
+        out.push(edge("an executor ends", next));
     }
-    out.extend(without_executor(world, place).map(|next| edge(Step::ExecutorGoes, next)));
+    out.extend(without_executor(world, place).map(|next| edge("an executor goes", next)));
 }
 
 /// Returns the world without this executor if the executor is being deleted, has ended, or has lost its driver;

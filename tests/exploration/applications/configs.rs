@@ -1,7 +1,8 @@
-//! Reads the explorations from `tests/data/explorations.json`: for each, an application, the operator's settings, and how much
-//! may happen. What ends in `Later` is for `make explore`, since CI has no time for it.
+//! Reads the explorations from `tests/data/explorations.json`: for each, an application, the operator's settings, how much may
+//! happen, and the bugs that it finds. What ends in `Later` is for `make explore`, since CI has no time for it.
 
-use super::{oracle::Setting, world::*};
+use super::{mutation::Mutation, oracle::Setting, world::*};
+use crate::budget::named;
 use api::RestartPolicyType;
 use batch_schedulers::BatchSchedulers;
 use plan::{Policy, extension::only, submission_plan::Submitter};
@@ -18,6 +19,8 @@ pub struct Config {
     pub runs: u8,
     /// Whether a pod of another owner has the driver's name.
     pub is_taken: bool,
+    /// The bugs that this exploration has to find.
+    pub finds: Vec<Mutation>,
 }
 
 /// Returns all explorations: those of CI, or the wider ones.
@@ -40,11 +43,11 @@ fn config(entry: &Value, is_wide: bool) -> Config {
     let number = |name: &str| field(name).as_u64().map(|number| u8::try_from(number).unwrap());
     let troubles =
         [Some(&entry["troubles"]), later("troubles")].into_iter().flatten().filter_map(Value::as_object);
-    let each = troubles.flatten().map(|(name, count)| {
-        let kind = Trouble::ALL.into_iter().find(|kind| format!("{kind:?}") == *name).expect(name);
-        (kind, from_value::<u8>(count.clone()).unwrap())
-    });
+    let each = troubles
+        .flatten()
+        .map(|(name, count)| (named::<Trouble>(name), from_value::<u8>(count.clone()).unwrap()));
     let budget = Budget::new(number("most").unwrap(), &each.collect::<Vec<_>>());
+    let finds = entry["finds"].as_array().into_iter().flatten();
 
     let restart = field("restart");
     let mut spec = json!({"restartPolicy": {"type": restart}});
@@ -82,5 +85,6 @@ fn config(entry: &Value, is_wide: bool) -> Config {
         budget,
         runs: number("runs").unwrap_or(3),
         is_taken: is("taken"),
+        finds: finds.map(|name| named(name.as_str().unwrap())).collect(),
     }
 }

@@ -11,7 +11,7 @@ use super::{
     submission_pods::{collected, heard_of_pods, without_submission_pod},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 use api::{RestartPolicyType, State};
 use std::{cell::RefCell, collections::BTreeSet, fmt::Write};
 
@@ -23,57 +23,10 @@ pub struct Model {
     pub seen: RefCell<BTreeSet<(State, State)>>,
 }
 
-pub type Edge = explorer::Edge<Step, World>;
+pub type Edge = explorer::Edge<World>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// A reconcile begins. If `late`, all timers have elapsed, otherwise none.
-    Reconcile {
-        late: bool,
-    },
-    GoesOn(Call),
-    Crash,
-    SentArrives,
-    SentIsLost,
-    DriverStarts(usize),
-    DriverSucceeds(usize),
-    DriverFails(usize),
-    DriverIsDeleted(usize),
-    DriverIsCollected(usize),
-    DriverGoes(usize),
-    DriverHeardOf(usize),
-    NodeLost(usize),
-    NodeIsBack(usize),
-    ForeignPodGoes,
-    ExecutorComes,
-    ExecutorEnds,
-    ExecutorGoes,
-    ExecutorHeardOf(usize),
-    ApplicationHeardOf,
-    ApplicationGoes,
-    ApplicationDeleted,
-    SubmissionGoesOn,
-    SubmissionFails,
-    SubmissionEnds,
-    OrphanGoesOn,
-    SubmissionPodStarts,
-    SubmissionPodIsHeld,
-    /// The submission pod is evicted, or has outlived its deadline.
-    SubmissionPodFails,
-    SubmissionPodIsDeleted,
-    SubmissionPodGoes,
-    SparkSubmitGoesOn,
-    SparkSubmitFails,
-    /// The watch reports drivers and submission pods to the operator.
-    PodsHeardOf,
-    NamespaceDeleted,
-    /// The application is deleted because its namespace is being deleted.
-    Collected,
-    WatchBeginsAnew,
-    SpecEdited,
-    SuspendFlipped,
-    RerunAskedFor,
-}
+/// All timers have elapsed.
+const LATE: &str = "a reconcile begins late";
 
 pub const fn is_terminal(state: State) -> bool {
     matches!(state, State::Completed | State::Failed)
@@ -251,7 +204,6 @@ fn is_half_made(world: &World) -> bool {
 
 impl explorer::Model for Model {
     type World = World;
-    type Step = Step;
 
     fn beginning(&self) -> World {
         let application = fresh(0);
@@ -267,17 +219,9 @@ impl explorer::Model for Model {
         World {
             application,
             drivers: [self.config.is_taken.then_some(foreign), None],
-            late: [None; NAMES],
-            executors: [None; EXECUTORS],
-            submission_pods: [None; SUBMISSION_PODS],
-            config_maps: [None; 8],
-            group: None,
-            is_closing: false,
             operator: operator::fresh(&application),
-            orphan: None,
-            sent: None,
-            past: Past::default(),
             left: self.config.budget,
+            ..World::default()
         }
     }
 
@@ -288,13 +232,13 @@ impl explorer::Model for Model {
         {
             // While the watch shows a pod with the application's labels, the operator lists no pods but relies on what
             // the watch has reported. So in this setting the watch reports at once.
-            return out.push(Edge { step: Step::PodsHeardOf, world: next, broken: None });
+            return out.push(edge("the pods are heard of", next));
         }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
             if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
-                let step = Step::Reconcile { late };
+                let step = if late { LATE } else { "a reconcile begins, and no timer has elapsed" };
                 if !out.iter().any(|edge| edge.world == next) {
-                    out.push(Edge { step, world: next, broken: None });
+                    out.push(edge(step, next));
                 }
             }
         }
@@ -305,15 +249,15 @@ impl explorer::Model for Model {
     }
 
     fn fair(&mut self, world: &World) -> Option<Edge> {
-        let edge = |step, world| Some(Edge { step, world, broken: None });
+        let edge = |step, world| Some(edge(step, world));
         if world.sent.is_some() {
             let mut next = *world;
             next.sent = None;
-            return edge(Step::SentIsLost, next);
+            return edge("a status is lost", next);
         }
         if let Some(orphan) = world.orphan {
             let (next, broken) = self.orphan_goes_on(world, orphan);
-            return Some(Edge { step: Step::OrphanGoesOn, world: next, broken });
+            return Some(Edge { step: "an orphan goes on", world: next, broken });
         }
         if world.operator.doing.is_some() {
             return self.go_on(world, Call::Answered);
@@ -323,19 +267,19 @@ impl explorer::Model for Model {
         {
             let (next, broken) = self.submission_goes_on(world, submission);
             if next != *world {
-                return Some(Edge { step: Step::SubmissionGoesOn, world: next, broken });
+                return Some(Edge { step: "the submission goes on", world: next, broken });
             }
         }
         if let Some(next) = goes(world) {
-            return edge(Step::ApplicationGoes, next);
+            return edge("the application goes", next);
         }
         if let Some(next) = collected(world) {
-            return edge(Step::Collected, next);
+            return edge("its namespace deletes it", next);
         }
         for place in 0..SUBMISSION_PODS {
             let Some(pod) = world.submission_pods[place] else { continue };
             if pod.terminating || world.is_going() {
-                return edge(Step::SubmissionPodGoes, without_submission_pod(world, place));
+                return edge("a submission pod goes", without_submission_pod(world, place));
             }
             if let Some(edge) = self.submission_pod_goes_on(world, place, pod) {
                 return Some(edge);
@@ -345,13 +289,13 @@ impl explorer::Model for Model {
             let Some(pod) = world.drivers[name] else { continue };
             let is_on_its_way = pod.terminating || world.application.life == Life::Gone;
             if pod.run.is_none() || is_on_its_way && !pod.protected {
-                return edge(Step::DriverGoes(name), self.without_driver(world, name));
+                return edge("a driver goes", self.without_driver(world, name));
             }
             let phase = match pod.phase {
                 Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
                 Phase::Pending if self.is_complete(world, &pod) && !pod.terminating => {
                     let (next, broken) = self.starts(world, name);
-                    return Some(Edge { step: Step::DriverStarts(name), world: next, broken });
+                    return Some(Edge { step: "a driver starts", world: next, broken });
                 }
                 Phase::Unknown => Phase::Running,
                 phase => phase,
@@ -359,7 +303,7 @@ impl explorer::Model for Model {
             if phase != pod.phase {
                 let mut next = *world;
                 next.drivers[name] = Some(Pod { phase, ..pod });
-                return edge(Step::NodeIsBack(name), next);
+                return edge("a node is back", next);
             }
         }
         for place in 0..EXECUTORS {
@@ -369,7 +313,7 @@ impl explorer::Model for Model {
             let mut next = *world;
             next.executors[place] = None;
             if !lives || without_executor(world, place).is_some() {
-                return edge(Step::ExecutorGoes, next);
+                return edge("an executor goes", next);
             }
         }
         let heard = if self.is_by_pod() {
@@ -379,9 +323,9 @@ impl explorer::Model for Model {
         };
         let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
         if let Some(next) = heard.or_else(|| heard_of_application(world)) {
-            return edge(Step::ApplicationHeardOf, next);
+            return edge("the application is heard of", next);
         }
-        self.reconcile(world, true).and_then(|next| edge(Step::Reconcile { late: true }, next))
+        self.reconcile(world, true).and_then(|next| edge(LATE, next))
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {
@@ -449,9 +393,9 @@ impl explorer::Model for Model {
         Ok(())
     }
     fn tell(&self, before: &World, edge: &Edge) -> String {
-        let mut story = format!("{:?}", edge.step);
+        let mut story = edge.step.to_owned();
         let World { application, drivers, executors, submission_pods, operator, group, .. } = &edge.world;
-        if let (Step::Reconcile { .. }, Some(doing)) = (edge.step, operator.doing) {
+        if let (None, Some(doing)) = (before.operator.doing, operator.doing) {
             let decision = self.oracle.decision(doing.plan);
             let (from, to) = (operator.application.status, decision.status);
             let state = |status| shown(self.oracle.facts(status).state);

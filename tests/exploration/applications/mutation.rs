@@ -71,40 +71,6 @@ listed! {
 }
 
 impl Mutation {
-    /// Returns the name of the exploration that finds the bug.
-    pub const fn shows_in(self) -> &'static str {
-        match self {
-            Self::OldExecutorsIgnored => "executors",
-            Self::ForeignTakenForOurs => "name that is taken",
-            Self::HalfMadeAdopted
-            | Self::SubmissionPodsLeft
-            | Self::EvictedTakenForSuccess
-            | Self::RevocableAdopted
-            | Self::HalfMadeReplaced => "faults, by spark-submit",
-            Self::GroupLeft => "in a group",
-            Self::TemplateNotRenewed => "partial restart",
-            Self::QuotaGivenEarly => "in a queue of Kueue",
-            Self::OldSubmissionPodsIgnored => "its user, by spark-submit",
-            Self::FailureCountsMoreThanDriver => "renamed driver, by spark-submit",
-            Self::OutcomeOfPodCounts => "submission pods with a sidecar",
-            Self::EmptyCacheTrusted => "name of a driver that is taken, by spark-submit",
-            Self::ForeignSubmissionPodTakenForOurs => "name of a submission pod that is taken",
-            Self::StatusBeforeActions => "faults",
-            Self::GoneTakenForSuccess | Self::AttemptsNotCounted | Self::RunsNotCounted | Self::NoTimer => {
-                "faults"
-            }
-            Self::CachedDriverTrusted
-            | Self::UnseenTakenForGone
-            | Self::EndWithoutTime
-            | Self::WrittenUnconditionally
-            | Self::EditForgotten
-            | Self::SubmissionNotAwaited
-            | Self::RerunNotNoted
-            | Self::SuspendedAtOnce
-            | Self::TerminatingTakenForGone => "its user",
-        }
-    }
-
     /// Applies the bug to the input of the decision core.
     pub fn of_question(self, application: &mut SparkApplication, seen: &mut Observed) {
         let state = application.state();

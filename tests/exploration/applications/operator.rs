@@ -2,13 +2,16 @@
 //! the model, and anything may happen between two steps.
 
 use super::{
-    model::{Edge, Model, Step, is_terminal},
+    model::{Edge, Model, is_terminal},
     mutation::Mutation,
     oracle::{Act, FOREIGN, Seen, SeenDriver},
     submission_pods::delete,
     world::*,
 };
-use crate::explorer::Call;
+use crate::{
+    decision::Todo,
+    explorer::{Call, edge},
+};
 
 impl Model {
     /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.
@@ -189,21 +192,12 @@ impl Model {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan);
         if let Some(wrong) = &decision.wrong {
-            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong.clone()) });
+            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
         }
-        // First the check, if something is submitted, then the actions, then the status.
-        let checks = usize::from(decision.acts.iter().any(|act| matches!(act, Act::Submit { .. })));
-        let is_backwards = decision.writes && self.mutation == Some(Mutation::StatusBeforeActions);
-        let done = usize::from(doing.done);
-        let write = Todo::Write(decision.status);
-        let now = match done.checked_sub(checks) {
-            None => Todo::Check,
-            Some(0) if is_backwards => write,
-            Some(place) => {
-                decision.acts.get(place - usize::from(is_backwards)).map_or(write, |act| Todo::Act(*act))
-            }
-        };
-        let is_last = done + 1 == checks + decision.acts.len() + usize::from(decision.writes);
+        let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
+        let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
+        let (now, is_last) = decision.step(doing.done, submits, is_backwards);
+        let is_call = !matches!(now, Todo::Act(Act::Submit { .. } | Act::StopSubmission));
         let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
         if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
             // In this model, no request is on its way for longer than a new operator takes to submit something.
@@ -211,7 +205,7 @@ impl Model {
         }
         let mut world = match call {
             Call::Answered => *before,
-            Call::Failed | Call::Unheard if now.is_call() => before.troubled(Trouble::Fault)?,
+            Call::Failed | Call::Unheard if is_call => before.troubled(Trouble::Fault)?,
             Call::Failed | Call::Unheard => return None,
         };
         let mut broken = None;
@@ -247,7 +241,7 @@ impl Model {
         // The write may have changed `is_current`, so it is read again.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: Step::GoesOn(call), world, broken })
+        Some(Edge { step: call.told(), world, broken })
     }
 
     /// Carries out one action. Returns false if the reconcile ends with this action.
@@ -350,13 +344,13 @@ impl Model {
         }
         world.operator.executors = world.executors;
         world.operator.submission_pods = world.seen_submission_pods();
-        out.push(Edge { step: Step::Crash, world, broken: None });
+        out.push(edge("the operator is killed", world));
         let running = before.operator.submission.filter(|submission| submission.progress.is_running());
         if let Some(submission) = running
             && let Some(mut world) = world.troubled(Trouble::Orphan)
         {
             world.orphan = Some(Orphan::Submission(submission));
-            out.push(Edge { step: Step::Crash, world, broken: None });
+            out.push(edge("the operator is killed", world));
         }
         if let Some(doing) = before.operator.doing.filter(|doing| doing.is_current)
             && let Some(mut world) = world.troubled(Trouble::Orphan)
@@ -365,7 +359,7 @@ impl Model {
             let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
             if decision.writes && usize::from(doing.done) == decision.acts.len() + usize::from(submits) {
                 world.sent = Some((decision.status, true));
-                out.push(Edge { step: Step::Crash, world, broken: None });
+                out.push(edge("the operator is killed", world));
             }
         }
     }
@@ -387,33 +381,5 @@ fn write_template(world: &mut World, name: u8, uid: u8, template: u8) -> Option<
 
 /// Returns an operator that has just started.
 pub fn fresh(application: &Application) -> Operator {
-    Operator {
-        application: *application,
-        is_current: true,
-        waits: false,
-        drivers: [None; NAMES],
-        executors: Default::default(),
-        submission_pods: [None; SUBMISSION_PODS],
-        departed: None,
-        ended_driver: None,
-        submission: None,
-        has_written: false,
-        made_for: None::<RunNo>,
-        doing: None,
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Todo {
-    /// Checks that the stored application has the resource version on which the plan is based.
-    Check,
-    Act(Act),
-    Write(u32),
-}
-
-impl Todo {
-    /// Returns whether this step sends a request to the API server.
-    const fn is_call(self) -> bool {
-        !matches!(self, Self::Act(Act::Submit { .. } | Act::StopSubmission))
-    }
+    Operator { application: *application, is_current: true, ..Operator::default() }
 }

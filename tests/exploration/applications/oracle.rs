@@ -32,7 +32,7 @@ use std::{
     rc::Rc,
 };
 use submission::{
-    SubmissionEnvironment, driver_pod_name,
+    driver_pod_name,
     executor_template::ExecutorTemplate,
     run::{Run, SubmissionId},
     spec_hash::is_hash_of,
@@ -564,11 +564,7 @@ impl Oracle {
             submission_pods: submission_pods(
                 &[&seen.submission_pods[..], &[seen.live_submission_pod]].concat(),
             ),
-            others: Vec::new(),
-            recalled: Vec::new(),
             departed: seen.departed.map(|(name, pod)| Box::new(self.driver(pod, name))),
-            mount_failure: None,
-            executor_trial: None,
             recorded: seen.has_written.then(then),
             made: seen.made,
             auxiliary: AuxiliaryObjects { there: group.into_iter().collect(), ..AuxiliaryObjects::default() },
@@ -585,9 +581,8 @@ impl Oracle {
                     Progress::Failed => SubmissionProgress::Failed("refused".to_owned()),
                 },
             }),
-            submission_environment: SubmissionEnvironment::default(),
             defaults: Some(String::new()),
-            server_time: None,
+            ..Observed::default()
         }
     }
 }

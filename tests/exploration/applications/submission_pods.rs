@@ -2,10 +2,11 @@
 //! happens to the pod.
 
 use super::{
-    cluster::{edge, heard_of_driver, makes_group},
-    model::{Edge, Model, Step},
+    cluster::{heard_of_driver, makes_group},
+    model::{Edge, Model},
     world::*,
 };
+use crate::explorer::edge;
 
 impl Model {
     /// Returns whether the operator submits by submission pods.
@@ -44,7 +45,9 @@ impl Model {
                 }
                 Some(_) => (Progress::Failed, Some("a submission pod of an old run is left".to_owned())),
                 None => {
-                    let broken = self.a_submission_pod_is_made(world);
+                    let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
+                    let is_second = world.submission_pods.iter().any(Option::is_some) && !is_excused;
+                    let broken = is_second.then(|| "there are two submission pods".to_owned());
                     world.submission_pods[run.place()] = Some(SubmissionPod {
                         uid: world.new_uid(),
                         run,
@@ -71,13 +74,6 @@ impl Model {
             && there.is_some_and(|pod| pod.run != run && pod.terminating)
     }
 
-    /// Returns the invariant that is broken if a submission pod is created now.
-    fn a_submission_pod_is_made(&self, world: &World) -> Option<String> {
-        let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
-        let is_there = world.submission_pods.iter().any(Option::is_some);
-        (is_there && !is_excused).then(|| "there are two submission pods".to_owned())
-    }
-
     /// Adds all steps that may happen to submission pods.
     pub fn submission_pods(&self, world: &World, out: &mut Vec<Edge>) {
         for place in 0..SUBMISSION_PODS {
@@ -88,15 +84,15 @@ impl Model {
         if !self.is_by_pod() {
             return;
         }
-        out.extend(heard_of_pods(world).map(|next| edge(Step::PodsHeardOf, next)));
+        out.extend(heard_of_pods(world).map(|next| edge("the pods are heard of", next)));
         if world.application.life == Life::Alive
             && !world.is_closing
             && let Some(mut next) = world.troubled(Trouble::Closure)
         {
             next.is_closing = true;
-            out.push(edge(Step::NamespaceDeleted, next));
+            out.push(edge("the namespace is deleted", next));
         }
-        out.extend(collected(world).map(|next| edge(Step::Collected, next)));
+        out.extend(collected(world).map(|next| edge("its namespace deletes it", next)));
     }
 
     fn submission_pod(&self, world: &World, place: usize, pod: SubmissionPod, out: &mut Vec<Edge>) {
@@ -114,10 +110,10 @@ impl Model {
             Some(next)
         };
         if pod.terminating {
-            out.push(edge(Step::SubmissionPodGoes, without_submission_pod(world, place)));
+            out.push(edge("a submission pod goes", without_submission_pod(world, place)));
             let outlived = outlived(world).filter(|_| world.orphan.is_none());
             out.extend(
-                outlived.map(|next| edge(Step::SubmissionPodGoes, without_submission_pod(&next, place))),
+                outlived.map(|next| edge("a submission pod goes", without_submission_pod(&next, place))),
             );
             return;
         }
@@ -125,7 +121,7 @@ impl Model {
             && let Some(next) = world.troubled(Trouble::Hold)
         {
             out.push(edge(
-                Step::SubmissionPodIsHeld,
+                "a submission pod is held",
                 change(&next, SubmissionPod { stage: Stage::Held, ..pod }),
             ));
         }
@@ -134,24 +130,24 @@ impl Model {
             && let Some(next) = world.troubled(Trouble::Refusal)
         {
             let next = change(&next, ended(Stage::Ended(Exit::Failed)));
-            out.push(edge(Step::SparkSubmitFails, next));
+            out.push(edge("spark-submit fails", next));
             // Spark's client deletes the driver's pod again if a later step of the submission fails.
-            out.extend(taken_back(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
-            out.extend(completed(&next, pod.made).map(|next| edge(Step::SparkSubmitFails, next)));
+            out.extend(taken_back(&next, pod.made).map(|next| edge("spark-submit fails", next)));
+            out.extend(completed(&next, pod.made).map(|next| edge("spark-submit fails", next)));
         }
         if pod.may_go_on()
             && let Some(next) = world.troubled(Trouble::Eviction)
         {
             let next = change(&next, ended(Stage::Lost));
-            out.push(edge(Step::SubmissionPodFails, next));
-            out.extend(completed(&next, pod.made).map(|next| edge(Step::SubmissionPodFails, next)));
+            out.push(edge("a submission pod fails", next));
+            out.extend(completed(&next, pod.made).map(|next| edge("a submission pod fails", next)));
             let outlived = outlived(&next).filter(|_| world.orphan.is_none());
-            out.extend(outlived.map(|next| edge(Step::SubmissionPodFails, next)));
+            out.extend(outlived.map(|next| edge("a submission pod fails", next)));
         }
         let deleted = world.troubled(Trouble::Kill).into_iter().chain(world.is_going().then_some(*world));
         for mut next in deleted {
             delete(&mut next.submission_pods[place]);
-            out.push(edge(Step::SubmissionPodIsDeleted, next));
+            out.push(edge("a submission pod is deleted", next));
         }
     }
 
@@ -166,7 +162,7 @@ impl Model {
                 next.submission_pods[place] = Some(SubmissionPod { stage: Stage::Working, ..pod });
                 let broken =
                     (files != run.spec).then(|| "spark-submit reads the files of another run".to_owned());
-                Some(Edge { step: Step::SubmissionPodStarts, world: next, broken })
+                Some(Edge { step: "a submission pod starts", world: next, broken })
             }
             Stage::Working => {
                 let (outcome, broken) = self.spark_submit_makes(&mut next, run, made);
@@ -175,7 +171,7 @@ impl Model {
                     Err(exit) => SubmissionPod { stage: Stage::Ended(exit), made: Made::Nothing, ..pod },
                 };
                 next.submission_pods[place] = Some(pod);
-                Some(Edge { step: Step::SparkSubmitGoesOn, world: next, broken })
+                Some(Edge { step: "spark-submit goes on", world: next, broken })
             }
             Stage::Pending | Stage::Held | Stage::Ended(_) | Stage::Lost => None,
         }

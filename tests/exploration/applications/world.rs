@@ -19,7 +19,7 @@ pub const SUBMISSION_PODS: usize = 2;
 pub type Departed = Option<(u8, Pod)>;
 
 /// A state of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct World {
     /// The application as the API server has it.
     pub application: Application,
@@ -47,7 +47,7 @@ pub struct World {
 }
 
 /// A SparkApplication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Application {
     /// The number of the spec, 0 or 1; where edits may be for the next executor alone, 2 too, which differs from 0 in what only
     /// the executors' template has.
@@ -61,8 +61,9 @@ pub struct Application {
     pub status: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
+    #[default]
     Alive,
     /// The application has a deletionTimestamp.
     Deleted,
@@ -184,7 +185,7 @@ pub struct Executor {
 }
 
 /// The memory of the operator process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operator {
     /// The operator's copy of the application. `is_current` is whether the API server has the same application.
     pub application: Application,

@@ -9,7 +9,7 @@ use super::{
     oracle::{Act, Known, Oracle, Question},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 
 pub struct Config {
     pub name: &'static str,
@@ -25,21 +25,7 @@ pub struct Model<'a> {
     oracle: Oracle,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    DriverCreates(Place),
-    HeardOf(Place),
-    Reconcile { application: usize, elapsed: Elapsed },
-    GoesOn { application: usize, call: Call },
-    PlaceholderGoes(Place),
-    Tried(Place),
-    RivalTried,
-    Crash,
-    ExecutorDeleted(Place),
-    PlaceholderEvicted(Place),
-}
-
-type Edge = explorer::Edge<Step, World>;
+type Edge = explorer::Edge<World>;
 
 impl<'a> Model<'a> {
     pub fn new(config: &'a Config, mutation: Option<Mutation>) -> Self {
@@ -87,7 +73,7 @@ impl<'a> Model<'a> {
             before.is_excused(self.home(place)) && node.is_none_or(|node| before.is_excused(node));
         let broken =
             (is_lost && !is_excused).then(|| "an executor is tried and its room is not free".to_owned());
-        (world != *before || broken.is_some()).then_some(Edge { step: Step::Tried(place), world, broken })
+        (world != *before || broken.is_some()).then_some(Edge { step: "an executor is tried", world, broken })
     }
 
     /// The scheduler tries a pod of somebody else.
@@ -95,11 +81,11 @@ impl<'a> Model<'a> {
         let node = (0..NODES as u8).find(|node| self.has_room(before, *node, None));
         let node = node.filter(|_| before.rival.is_none())?;
         let broken = (!before.is_excused(node)).then(|| "somebody takes the room of an executor".to_owned());
-        Some(Edge { step: Step::RivalTried, world: World { rival: Some(node), ..*before }, broken })
+        Some(Edge { step: "a rival is tried", world: World { rival: Some(node), ..*before }, broken })
     }
 
     /// The operator observes and decides. Returns none if that changes nothing.
-    fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<World> {
+    fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<Edge> {
         let mut world = *before;
         let operator = &mut world.operator;
         let is_looked_at = operator.is_awake[application]
@@ -123,7 +109,8 @@ impl<'a> Model<'a> {
         operator.is_awake[application] = false;
         operator.wakes[application] = answer.wake;
         operator.doing[application] = (!answer.acts.is_empty()).then_some(Doing { plan, done: 0 });
-        (world != *before).then_some(world)
+        let step = if elapsed == Elapsed::Nothing { "a reconcile begins" } else { "a reconcile begins late" };
+        (world != *before).then_some(edge(step, world))
     }
 
     /// Carries out the next action of a reconcile.
@@ -155,7 +142,7 @@ impl<'a> Model<'a> {
         let goes_on = call == Call::Answered && usize::from(done) < acts.len();
         world.operator.doing[application] = goes_on.then_some(Doing { done, ..doing });
         world.operator.is_awake[application] |= call != Call::Answered;
-        Some(Edge { step: Step::GoesOn { application, call }, world, broken: None })
+        Some(edge(call.told(), world))
     }
 
     fn driver_creates(before: &World, application: usize) -> Option<Edge> {
@@ -163,19 +150,19 @@ impl<'a> Model<'a> {
         let place = own.find(|place| before.pair(*place).executor == Executor::Unborn)?;
         let mut world = *before;
         world.pair_mut(place).executor = Executor::Waiting { is_gated: true, nominated: None };
-        Some(Edge { step: Step::DriverCreates(place), world, broken: None })
+        Some(edge("a driver creates an executor", world))
     }
 
     /// The watch reports the oldest change that it has not reported.
     fn heard_of(before: &World) -> Option<Edge> {
-        let (place @ (application, pair), now) = before.unheard[0]?;
+        let ((application, pair), now) = before.unheard[0]?;
         let mut world = *before;
         world.unheard.rotate_left(1);
         world.unheard[LAG - 1] = None;
         let (application, pair) = (usize::from(application), usize::from(pair));
         world.operator.pairs[application][pair] = now;
         world.operator.is_awake[application] = true;
-        Some(Edge { step: Step::HeardOf(place), world, broken: None })
+        Some(edge("a change is heard of", world))
     }
 
     fn placeholder_goes(before: &World, place: Place) -> Option<Edge> {
@@ -183,22 +170,21 @@ impl<'a> Model<'a> {
         let placeholder = &mut world.pair_mut(place).placeholder;
         let is_going = *placeholder == Placeholder::Terminating;
         *placeholder = Placeholder::Gone;
-        is_going.then_some(Edge { step: Step::PlaceholderGoes(place), world, broken: None })
+        is_going.then_some(edge("a placeholder goes", world))
     }
 
     fn troubles(&mut self, world: &World, out: &mut Vec<Edge>) {
         if let Some(mut next) = world.troubled(Trouble::Crash) {
             next.operator = operator(next.pairs);
             next.unheard = [None; LAG];
-            out.push(Edge { step: Step::Crash, world: next, broken: None });
+            out.push(edge("the operator is killed", next));
         }
         if let Some(delayed) = world.troubled(Trouble::Delay) {
             for application in 0..APPLICATIONS {
                 for elapsed in LATE {
-                    let Some(mut next) = self.reconcile(&delayed, application, elapsed) else { continue };
-                    self.config.nodes[application].iter().for_each(|node| next.excuse(*node));
-                    let step = Step::Reconcile { application, elapsed };
-                    out.push(Edge { step, world: next, broken: None });
+                    let Some(mut edge) = self.reconcile(&delayed, application, elapsed) else { continue };
+                    self.config.nodes[application].iter().for_each(|node| edge.world.excuse(*node));
+                    out.push(edge);
                 }
             }
         }
@@ -209,14 +195,14 @@ impl<'a> Model<'a> {
             {
                 next.pair_mut(place).executor = Executor::Deleted;
                 next.excuse(self.home(place));
-                out.push(Edge { step: Step::ExecutorDeleted(place), world: next, broken: None });
+                out.push(edge("an executor is deleted", next));
             }
             if placeholder == Placeholder::Placed
                 && let Some(mut next) = world.troubled(Trouble::Eviction)
             {
                 next.pair_mut(place).placeholder = Placeholder::Terminating;
                 next.excuse(self.home(place));
-                out.push(Edge { step: Step::PlaceholderEvicted(place), world: next, broken: None });
+                out.push(edge("a placeholder is evicted", next));
             }
         }
     }
@@ -227,15 +213,9 @@ impl<'a> Model<'a> {
         if let Some(edge) = Self::heard_of(world).or_else(goes_on) {
             return Some(edge);
         }
-        for application in 0..APPLICATIONS {
-            let elapsed = Elapsed::Nothing;
-            if let Some(next) = self.reconcile(world, application, elapsed) {
-                return Some(Edge {
-                    step: Step::Reconcile { application, elapsed },
-                    world: next,
-                    broken: None,
-                });
-            }
+        let reconciles = (0..APPLICATIONS).find_map(|of| self.reconcile(world, of, Elapsed::Nothing));
+        if reconciles.is_some() {
+            return reconciles;
         }
         let tried = || places().find_map(|place| self.tried(world, place));
         let goes = || places().find_map(|place| Self::placeholder_goes(world, place));
@@ -260,7 +240,6 @@ const fn operator(pairs: [Pairs; APPLICATIONS]) -> Operator {
 
 impl explorer::Model for Model<'_> {
     type World = World;
-    type Step = Step;
 
     fn beginning(&self) -> World {
         let pair = Pair { placeholder: Placeholder::Placed, executor: Executor::Unborn };
@@ -280,10 +259,7 @@ impl explorer::Model for Model<'_> {
             for call in Call::ALL {
                 out.extend(self.goes_on(world, application, call));
             }
-            let elapsed = Elapsed::Nothing;
-            if let Some(next) = self.reconcile(world, application, elapsed) {
-                out.push(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken: None });
-            }
+            out.extend(self.reconcile(world, application, Elapsed::Nothing));
             out.extend(Self::driver_creates(world, application));
         }
         for place in places() {
@@ -294,7 +270,7 @@ impl explorer::Model for Model<'_> {
         out.extend(self.rival_tried(world));
         self.troubles(world, out);
         let lag = self.config.lag;
-        out.retain_mut(|edge| edge.step == Step::Crash || edge.world.reports_changes_since(world, lag));
+        out.retain_mut(|edge| edge.world.reports_changes_since(world, lag));
     }
 
     fn fair(&mut self, world: &World) -> Option<Edge> {
@@ -304,10 +280,10 @@ impl explorer::Model for Model<'_> {
         }
         for elapsed in LATE {
             for application in 0..APPLICATIONS {
-                let Some(next) = self.reconcile(world, application, elapsed) else { continue };
-                let is_late = next.operator.doing[application].is_some() && world.excused == 0;
-                let broken = is_late.then(|| "only a timer of minutes helps".to_owned());
-                return Some(Edge { step: Step::Reconcile { application, elapsed }, world: next, broken });
+                let Some(mut edge) = self.reconcile(world, application, elapsed) else { continue };
+                let is_late = edge.world.operator.doing[application].is_some() && world.excused == 0;
+                edge.broken = is_late.then(|| "only a timer of minutes helps".to_owned());
+                return Some(edge);
             }
         }
         None
@@ -332,11 +308,11 @@ impl explorer::Model for Model<'_> {
     }
 
     fn tell(&self, before: &World, edge: &Edge) -> String {
-        let mut story = format!("{:?}", edge.step);
-        if let Step::Reconcile { application, .. } = edge.step
-            && let Some(doing) = edge.world.operator.doing[application]
-        {
-            story += &format!(": {:?}", self.oracle.answer(doing.plan).acts);
+        let mut story = edge.step.to_owned();
+        for (was, is) in before.operator.doing.iter().zip(&edge.world.operator.doing) {
+            if let (None, Some(doing)) = (was, is) {
+                story += &format!(": {:?}", self.oracle.answer(doing.plan).acts);
+            }
         }
         for place in places() {
             let (was, is) = (before.pair(place), edge.world.pair(place));

@@ -11,14 +11,12 @@ use batch_schedulers::{BatchSchedulers, Blocker, ExchangeMemory, Wait, Waits};
 use jiff::{SignedDuration, Timestamp};
 use plan::{
     Action, Driver, Observed, PodPatch, Policy,
-    auxiliary::AuxiliaryObjects,
     extension::{ExtensionMemory, only},
     lifecycle,
 };
 use pods::{Controller, Particulars, Phase, Placement, PodSummary};
 use serde_json::json;
 use std::{array, collections::HashMap, time::Duration};
-use submission::SubmissionEnvironment;
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 /// The uid of the other application.
@@ -179,20 +177,10 @@ fn observed(known: &Known) -> Observed {
     Observed {
         driver: Driver::Pod { pod: Box::new(driver), complete: true },
         executors: executors(&known.pairs),
-        strays: Vec::new(),
-        submission_pods: Vec::new(),
         others: placeholders(&known.pairs, known.nodes),
-        recalled: Vec::new(),
-        departed: None,
-        mount_failure: None,
-        executor_trial: None,
-        recorded: None,
         made: true,
-        auxiliary: AuxiliaryObjects::default(),
-        submission: None,
-        submission_environment: SubmissionEnvironment::default(),
         defaults: Some(String::new()),
-        server_time: None,
+        ..Observed::default()
     }
 }
 

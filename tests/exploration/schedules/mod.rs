@@ -13,16 +13,13 @@ mod oracle;
 mod world;
 
 use crate::{
-    explorer::{explore, explore_and_report},
-    say,
+    budget::named,
+    explorer::{explore, explore_and_report, finds},
 };
 use model::{Config, Model};
 use mutation::Mutation;
-use serde_json::{Value, json};
-use world::{
-    Budget,
-    Trouble::{self, Crash, Deletion, Edit, Fault, Foreign, PutBack, Suspend, Trigger},
-};
+use serde_json::{Value, from_value};
+use world::{Budget, Trouble};
 
 #[test]
 fn no_slot_is_started_twice_in_any_world_within_reach() {
@@ -36,71 +33,41 @@ fn no_slot_is_started_twice_in_any_world_within_wider_reach() {
 }
 
 fn explore_all(configs: &[Config]) {
-    let (mut worlds, mut edges) = (0, 0);
     for config in configs {
         let Config { name, budget, .. } = config;
-        let name = format!("schedule, {name}");
-        let found = explore_and_report(&name, budget, &mut Model::new(config, None));
-        worlds += found.worlds;
-        edges += found.edges;
+        explore_and_report(&format!("schedule, {name}"), budget, &mut Model::new(config, None));
     }
-    say(&format!("explored: schedules: {worlds} states, {edges} steps between them"));
 }
 
 #[test]
 fn a_bug_of_schedules_that_is_made_on_purpose_is_found() {
     let configs = configs(0);
-    let mut missed = Vec::new();
-    for mutation in Mutation::ALL {
-        let config = configs.iter().find(|config| config.name == mutation.shows_in()).unwrap();
-        let found = explore(&mut Model::new(config, Some(mutation)));
-        match found.broken {
-            Some(broken) => {
-                say(&format!("found: {mutation:?}, after {} states: {}", found.worlds, broken.why));
-            }
-            None => missed.push(mutation),
-        }
-    }
-    assert_eq!(missed, []);
-}
-
-const FAULTS: [(Trouble, u8); 4] = [(Crash, 1), (Fault, 1), (Deletion, 1), (Foreign, 1)];
-const BY_USER: [(Trouble, u8); 3] = [(Edit, 1), (Suspend, 2), (Trigger, 1)];
-/// Troubles after which an application must be replaced before its start is recorded.
-const TRIGGERED: [(Trouble, u8); 2] = [(Trigger, 1), (Crash, 1)];
-const PUT_BACK: [(Trouble, u8); 4] = [(PutBack, 1), (Edit, 1), (Crash, 1), (Suspend, 1)];
-
-/// Returns all explorations. `more` is the number of additional troubles, for which CI has no time.
-fn configs(more: u8) -> Vec<Config> {
-    let everything = [&FAULTS[..], &BY_USER[..]].concat();
-    let faults = || Budget::new(2 + more, &FAULTS);
-    let one = || Budget::new(1 + more, &everything);
-    let by_user = Budget::new(2 + more, &[(Edit, 1), (Suspend, 2)]);
-    let put_back = Budget::new(2 + more, &PUT_BACK);
-    let policy = |policy: &str| json!({"concurrencyPolicy": policy});
-    let nothing_kept = json!({
-        "concurrencyPolicy": "Allow", "successfulRunHistoryLimit": 0, "failedRunHistoryLimit": 0,
+    finds(&Mutation::ALL, |mutation| {
+        let config = configs.iter().find(|config| config.finds.contains(&mutation));
+        let config = config.unwrap_or_else(|| panic!("no exploration is to find {mutation:?}"));
+        explore(&mut Model::new(config, Some(mutation)))
     });
-    let with_deadline = |policy: &str| json!({"concurrencyPolicy": policy, "startingDeadlineSeconds": 200});
-    let three = || vec![1, 601, 1201, 1801];
-    // Includes a moment between two slots at which the deadline of the run that waits has passed.
-    let late = || vec![1, 601, 901, 1201];
-    vec![
-        config("Allow", policy("Allow"), faults()),
-        Config { moments: three(), ..config("Forbid", policy("Forbid"), faults()) },
-        config("Replace", policy("Replace"), faults()),
-        config("triggered and replaced", policy("Replace"), Budget::new(2 + more, &TRIGGERED)),
-        config("user and faults, Forbid", policy("Forbid"), one()),
-        config("user and faults, Replace", policy("Replace"), one()),
-        Config { has_failures: true, ..config("nothing kept", nothing_kept.clone(), faults()) },
-        config("clock put back", nothing_kept, put_back),
-        config("its user", policy("Allow"), by_user),
-        Config { moments: late(), ..config("deadline, Forbid", with_deadline("Forbid"), one()) },
-        Config { moments: late(), ..config("deadline, Replace", with_deadline("Replace"), one()) },
-    ]
 }
 
-fn config(name: &'static str, spec: Value, budget: Budget) -> Config {
-    let moments = vec![1, 601, 1201];
-    Config { name, spec, moments, has_failures: false, budget }
+/// Returns the explorations in `tests/data/explorations-of-schedules.json`. `more` is the number of additional troubles, for
+/// which CI has no time.
+fn configs(more: u8) -> Vec<Config> {
+    let text = include_str!("../../data/explorations-of-schedules.json");
+    let all: Vec<Value> = serde_json::from_str(text).unwrap();
+    all.iter().map(|entry| config(entry, more)).collect()
+}
+
+fn config(entry: &Value, more: u8) -> Config {
+    let number = |value: &Value| from_value::<u8>(value.clone()).unwrap();
+    let troubles = entry["troubles"].as_object().unwrap().iter();
+    let each: Vec<(Trouble, u8)> = troubles.map(|(name, count)| (named(name), number(count))).collect();
+    let finds = entry["finds"].as_array().into_iter().flatten();
+    Config {
+        name: entry["name"].as_str().unwrap().to_owned(),
+        spec: entry["spec"].clone(),
+        moments: from_value(entry["moments"].clone()).unwrap(),
+        has_failures: entry["hasFailures"] == true,
+        budget: Budget::new(number(&entry["most"]) + more, &each),
+        finds: finds.map(|name| named(name.as_str().unwrap())).collect(),
+    }
 }

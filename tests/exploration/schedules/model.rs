@@ -5,7 +5,7 @@ use super::{
     oracle::{Act, Oracle, has_slot, slot, slot_after},
     world::*,
 };
-use crate::explorer::{self, Call};
+use crate::explorer::{self, Call, edge};
 use api::ScheduleState;
 use serde_json::{Value, json};
 use std::{cmp::Reverse, fmt::Write};
@@ -13,7 +13,7 @@ use std::{cmp::Reverse, fmt::Write};
 /// One exploration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub name: &'static str,
+    pub name: String,
     /// The fields of the spec other than the schedule.
     pub spec: Value,
     /// The moments that the clock may show, in seconds since the schedule was made.
@@ -21,6 +21,8 @@ pub struct Config {
     /// Whether applications may fail.
     pub has_failures: bool,
     pub budget: Budget,
+    /// The bugs that this exploration has to find.
+    pub finds: Vec<Mutation>,
 }
 
 pub struct Model {
@@ -31,27 +33,7 @@ pub struct Model {
     limit: usize,
 }
 
-pub type Edge = explorer::Edge<Step, World>;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    Pass,
-    GoesOn(Call),
-    Crash { is_old: bool },
-    ScheduleHeardOf,
-    HeardOf(usize),
-    ForeignHeardOf,
-    Ends(usize, End),
-    Goes(usize),
-    PodsGo,
-    ClockGoesOn,
-    ClockPutBack,
-    Edited(u8),
-    SuspendFlipped,
-    Triggered,
-    Deleted(usize),
-    NameTaken(usize),
-}
+pub type Edge = explorer::Edge<World>;
 
 impl Model {
     pub fn new(config: &Config, mutation: Option<Mutation>) -> Self {
@@ -78,31 +60,31 @@ impl Model {
     fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
         for run in 0..RUNS {
             if let Some(next) = heard_of(world, run) {
-                out.push(edge(Step::HeardOf(run), next));
+                out.push(edge("an application is heard of", next));
             }
             let Some(application) = world.applications[run] else { continue };
             if application.is_going {
-                out.push(edge(Step::Goes(run), gone(world, run)));
+                out.push(edge("an application goes", gone(world, run)));
             }
             let ends = [(End::Completed, true), (End::Failed, self.config.has_failures)];
             for (end, _) in ends.into_iter().filter(|(_, can_be)| *can_be && application.end == End::Running)
             {
                 let mut next = *world;
                 next.applications[run] = Some(Application { end, ..application });
-                out.push(edge(Step::Ends(run, end), next));
+                out.push(edge("an application ends", next));
             }
         }
         if world.pods != 0 {
-            out.push(edge(Step::PodsGo, World { pods: 0, ..*world }));
+            out.push(edge("pods go", World { pods: 0, ..*world }));
         }
         if let Some(next) = heard_of_schedule(world) {
-            out.push(edge(Step::ScheduleHeardOf, next));
+            out.push(edge("the schedule is heard of", next));
         }
         if let Some(next) = heard_of_foreign(world) {
-            out.push(edge(Step::ForeignHeardOf, next));
+            out.push(edge("a taken name is heard of", next));
         }
         if world.clock < self.oracle.last_moment() {
-            out.push(edge(Step::ClockGoesOn, self.later(world)));
+            out.push(edge("the clock goes on", self.later(world)));
         }
     }
 
@@ -131,16 +113,16 @@ impl Model {
             }
         };
         for text in (0..3).filter(|text| *text != world.schedule.text) {
-            change(Trouble::Edit, Step::Edited(text), &|world| world.schedule.text = text);
+            change(Trouble::Edit, "the schedule is edited", &|world| world.schedule.text = text);
         }
-        change(Trouble::Suspend, Step::SuspendFlipped, &|world| {
+        change(Trouble::Suspend, "suspend is flipped", &|world| {
             world.schedule.suspend = !world.schedule.suspend;
         });
         if usize::from(world.schedule.trigger) < TRIGGERS {
-            change(Trouble::Trigger, Step::Triggered, &|world| world.schedule.trigger += 1);
+            change(Trouble::Trigger, "a run is asked for", &|world| world.schedule.trigger += 1);
         }
         for run in (0..RUNS).filter(|run| world.applications[*run].is_some_and(|one| !one.is_going)) {
-            change(Trouble::Deletion, Step::Deleted(run), &|world| {
+            change(Trouble::Deletion, "an application is deleted", &|world| {
                 if !self.is_recorded(world, run) {
                     world.past.vanished |= bit(run);
                     if world.operator.applications[run].is_none() || self.is_starting(world, run) {
@@ -151,10 +133,10 @@ impl Model {
             });
         }
         for run in (0..RUNS).filter(|run| (world.past.made | world.foreign) & bit(*run) == 0) {
-            change(Trouble::Foreign, Step::NameTaken(run), &|world| world.foreign |= bit(run));
+            change(Trouble::Foreign, "a name is taken", &|world| world.foreign |= bit(run));
         }
         if world.clock > 0 {
-            change(Trouble::PutBack, Step::ClockPutBack, &|world| {
+            change(Trouble::PutBack, "the clock is put back", &|world| {
                 world.clock -= 1;
                 for run in (0..SLOTS).filter(|run| self.comes(world.clock, *run)) {
                     world.past.barred &= !bit(run);
@@ -163,7 +145,8 @@ impl Model {
         }
         // The first list that a new operator gets may be as old as the copy of the killed operator.
         for is_old in [false, true].into_iter().filter(|is_old| !(*is_old && world.operator.is_current)) {
-            change(Trouble::Crash, Step::Crash { is_old }, &|world| {
+            let step = if is_old { "a crash, and an old list" } else { "a crash" };
+            change(Trouble::Crash, step, &|world| {
                 let schedule = if is_old { world.operator.schedule } else { world.schedule };
                 world.operator = Operator::fresh(schedule, world.applications, world.foreign);
                 world.operator.is_current = !is_old;
@@ -188,25 +171,15 @@ impl Model {
 
 impl explorer::Model for Model {
     type World = World;
-    type Step = Step;
 
     fn beginning(&self) -> World {
-        let schedule = Schedule { text: 0, suspend: false, trigger: 0, status: 0 };
-        World {
-            clock: 0,
-            schedule,
-            applications: [None; RUNS],
-            pods: 0,
-            foreign: 0,
-            operator: Operator::fresh(schedule, [None; RUNS], 0),
-            past: Past::default(),
-            left: self.config.budget,
-        }
+        let operator = Operator::fresh(Schedule::default(), [None; RUNS], 0);
+        World { operator, left: self.config.budget, ..World::default() }
     }
 
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
         if let Some(next) = self.pass(world) {
-            out.push(edge(Step::Pass, next));
+            out.push(edge("a pass begins", next));
         }
         for call in Call::ALL {
             out.extend(self.go_on(world, call));
@@ -221,28 +194,28 @@ impl explorer::Model for Model {
         }
         for run in 0..RUNS {
             if let Some(next) = heard_of(world, run) {
-                return Some(edge(Step::HeardOf(run), next));
+                return Some(edge("an application is heard of", next));
             }
             if world.applications[run].is_some_and(|application| application.is_going) {
-                return Some(edge(Step::Goes(run), gone(world, run)));
+                return Some(edge("an application goes", gone(world, run)));
             }
         }
         if world.pods != 0 {
-            return Some(edge(Step::PodsGo, World { pods: 0, ..*world }));
+            return Some(edge("pods go", World { pods: 0, ..*world }));
         }
         let heard = heard_of_schedule(world).or_else(|| heard_of_foreign(world));
         if let Some(next) = heard {
-            return Some(edge(Step::ScheduleHeardOf, next));
+            return Some(edge("the schedule is heard of", next));
         }
         if let Some(next) = self.pass(world) {
-            return Some(edge(Step::Pass, next));
+            return Some(edge("a pass begins", next));
         }
         for run in 0..RUNS {
             let running = world.applications[run].filter(|application| application.end == End::Running);
             if let Some(application) = running {
                 let mut next = *world;
                 next.applications[run] = Some(Application { end: End::Completed, ..application });
-                return Some(edge(Step::Ends(run, End::Completed), next));
+                return Some(edge("an application ends", next));
             }
         }
         (world.clock < self.oracle.last_moment()).then(|| {
@@ -255,7 +228,7 @@ impl explorer::Model for Model {
                 let come = (0..SLOTS).filter(is_wanted).filter(is_new).map(bit).sum::<u8>();
                 next.past.wanted |= come & !world.foreign;
             }
-            edge(Step::ClockGoesOn, next)
+            edge("the clock goes on", next)
         })
     }
 
@@ -308,14 +281,17 @@ impl explorer::Model for Model {
 
     fn tell(&self, before: &World, edge: &Edge) -> String {
         let world = &edge.world;
-        let mut story = format!("{:?} at {}", edge.step, self.oracle.now(world.clock));
-        if let (Step::Pass, Some(doing)) = (edge.step, world.operator.doing) {
+        let mut story = format!("{} at {}", edge.step, self.oracle.now(world.clock));
+        if let (None, Some(doing)) = (before.operator.doing, world.operator.doing) {
             let decision = self.oracle.decision(doing.plan);
             write!(story, ": {:?}", decision.acts).unwrap();
         }
         if world.schedule.status != before.schedule.status {
             let status = self.oracle.status(world.schedule.status);
             write!(story, "; its status is {}", serde_json::to_string(status).unwrap()).unwrap();
+        }
+        if (world.schedule, world.foreign) != (before.schedule, before.foreign) {
+            write!(story, "; {:?}, names taken: {:b}", world.schedule, world.foreign).unwrap();
         }
         if world.applications != before.applications {
             let all = world.applications.iter().enumerate();
@@ -325,10 +301,6 @@ impl explorer::Model for Model {
         }
         story
     }
-}
-
-const fn edge(step: Step, world: World) -> Edge {
-    Edge { step, world, broken: None }
 }
 
 /// Deletes an application. An application that has ended is gone at once.

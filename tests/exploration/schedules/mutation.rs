@@ -43,21 +43,6 @@ listed! {
 }
 
 impl Mutation {
-    /// Returns the name of the exploration that finds the bug.
-    pub const fn shows_in(self) -> &'static str {
-        match self {
-            Self::NamedByNow | Self::StatusBeforeActions | Self::ForeignTakenForOurs | Self::NotCounted => {
-                "Allow"
-            }
-            Self::SuspensionForgotten | Self::HandledNotRecorded => "its user",
-            Self::UnrecordedPruned | Self::DepartedForgotten | Self::NotCheckedLive => "nothing kept",
-            Self::LostAnswerForgotten => "Forbid",
-            Self::PodsIgnored | Self::GoingTakenForGone => "Replace",
-            Self::UnrecordedReplaced | Self::TriggerNotNoted => "triggered and replaced",
-            Self::EditedFromNow => "clock put back",
-        }
-    }
-
     /// Applies the bug to the input of the decision core.
     pub fn of_question(self, schedule: &mut ScheduledSparkApplication, seen: &mut Observed) {
         match self {

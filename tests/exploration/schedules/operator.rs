@@ -2,21 +2,13 @@
 //! step of the model, and anything may happen between two steps.
 
 use super::{
-    model::{Edge, Model, Step, go},
+    model::{Edge, Model, go},
     mutation::Mutation,
     oracle::{Act, Seen},
     world::{Application, Doing, End, RUNS, Trouble, World, bit},
 };
-use crate::explorer::Call;
+use crate::{decision::Todo, explorer::Call};
 use serde_json::json;
-
-#[derive(Clone, Copy)]
-enum Todo {
-    /// Checks that the schedule is still the one that the decision was made for.
-    Check,
-    Act(Act),
-    Write(u32),
-}
 
 impl Model {
     /// Begins a pass: the operator observes and decides. Returns none if there is nothing to do.
@@ -51,23 +43,16 @@ impl Model {
     }
 
     /// Carries out the next step of the pass that is under way.
-    pub fn go_on(&mut self, before: &World, call: Call) -> Option<Edge> {
+    pub fn go_on(&self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
-        let decision = self.oracle.decision(doing.plan).clone();
-        if let Some(wrong) = decision.wrong {
-            return Some(Edge { step: Step::GoesOn(call), world: *before, broken: Some(wrong) });
-        }
-        let mut todo: Vec<_> = decision.acts.iter().map(|act| Todo::Act(*act)).collect();
-        if decision.writes {
-            let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
-            todo.insert(if is_backwards { 0 } else { todo.len() }, Todo::Write(decision.status));
+        let decision = self.oracle.decision(doing.plan);
+        if let Some(wrong) = &decision.wrong {
+            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
         }
         let starts = decision.acts.iter().any(|act| matches!(act, Act::Start(_)));
-        if starts && self.mutation != Some(Mutation::NotCheckedLive) {
-            todo.insert(0, Todo::Check);
-        }
-        let now = todo[usize::from(doing.done)];
-        let is_last = usize::from(doing.done) + 1 == todo.len();
+        let checks = starts && self.mutation != Some(Mutation::NotCheckedLive);
+        let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
+        let (now, is_last) = decision.step(doing.done, checks, is_backwards);
         let mut world = match call {
             Call::Answered => *before,
             Call::Failed | Call::Unheard => before.troubled(Trouble::Fault)?,
@@ -92,7 +77,7 @@ impl Model {
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         let is_current = is_current || matches!(now, Todo::Write(_));
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: Step::GoesOn(call), world, broken })
+        Some(Edge { step: call.told(), world, broken })
     }
 
     /// Creates the application of the run `run`, unless an application of its name exists. `call` is the outcome of the

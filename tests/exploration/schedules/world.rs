@@ -12,7 +12,7 @@ pub const TRIGGERS: usize = 2;
 pub const RUNS: usize = SLOTS + TRIGGERS;
 
 /// A state of the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct World {
     /// The time that the clock shows, as an index into the moments of the exploration.
     pub clock: u8,
@@ -30,7 +30,7 @@ pub struct World {
 }
 
 /// A ScheduledSparkApplication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Schedule {
     /// The number of the schedule's text in [`super::oracle::TEXTS`].
     pub text: u8,
@@ -59,7 +59,7 @@ pub enum End {
 }
 
 /// The memory of the operator process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Operator {
     /// The operator's copy of the schedule. `is_current` is whether the API server has the same schedule.
     pub schedule: Schedule,
@@ -129,16 +129,7 @@ impl World {
 impl Operator {
     /// Returns an operator that has just started, and whose copies are all current.
     pub fn fresh(schedule: Schedule, applications: [Option<Application>; RUNS], foreign: u8) -> Self {
-        let none = Self {
-            schedule,
-            is_current: true,
-            waits: false,
-            applications: [None; RUNS],
-            foreign,
-            doubted: 0,
-            latest: [None; 2],
-            doing: None,
-        };
+        let none = Self { schedule, is_current: true, foreign, ..Self::default() };
         (0..RUNS).fold(none, |mut operator, run| {
             operator.hear(run, applications[run]);
             operator

@@ -502,7 +502,8 @@ fn bound(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-fn identity(certificates: &Certificates) -> ServerConfig {
+/// Returns the settings of a server that presents the leaf of these certificates and speaks HTTP/1.1.
+pub(crate) fn identity(certificates: &Certificates) -> ServerConfig {
     let chain = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(certificates.key.as_bytes()).unwrap();
     let mut config =

@@ -6,6 +6,7 @@
 
 use super::{Results, Usage, milliseconds};
 use crate::{
+    apiserver::prelude::now,
     fuzzed,
     prelude::*,
     webhook::{Client, review, spark_pod, trusting},
@@ -255,9 +256,4 @@ fn pin(core: &str, process: u32) {
         .status()
         .unwrap();
     assert!(status.success());
-}
-
-#[expect(clippy::disallowed_methods, reason = "the clock of a certificate")]
-fn now() -> jiff::Timestamp {
-    jiff::Timestamp::now()
 }

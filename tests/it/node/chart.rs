@@ -2,7 +2,8 @@
 //! and that rollback and uninstallation leave what they should.
 
 use super::{
-    Installed, application, followed, handover::does, install_alone, log, native::python_job, state_is, until,
+    Installed, application, followed, handover::does, install_alone, log, native::python_job, pod, pods,
+    state_is, until,
 };
 use crate::apiserver::{
     helm::{CHART, STAND_IN, helm},
@@ -105,9 +106,7 @@ fn deployments() -> String {
 
 /// Returns the uids of the driver pods of an application.
 fn drivers_of(name: &str) -> Vec<String> {
-    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role=driver");
-    let uids = kubectl(&["get", "pods", &selector, "--output=jsonpath={.items[*].metadata.uid}"]);
-    uids.split_whitespace().map(str::to_owned).collect()
+    pods(name, "driver").iter().map(|pod| pod["metadata"]["uid"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Installs definitions which lack the fields of the status that only this operator has, as Kubeflow's do.
@@ -133,9 +132,8 @@ fn running_under_kubeflow(name: &str) -> Value {
     let text = text.replace("{name}", name).replace("{uid}", uid.as_str().unwrap());
     let made: Value = serde_saphyr::from_str(&text).unwrap();
     kubectl_with(&made["driver"], &["create", "-f", "-"]);
-    let pod = format!("pod/{name}-driver");
-    kubectl(&["wait", &pod, "--for=condition=Ready", "--timeout=120s"]);
+    kubectl(&["wait", &format!("pod/{name}-driver"), "--for=condition=Ready", "--timeout=120s"]);
     let status = json!({"status": made["status"]}).to_string();
     kubectl(&["patch", "sparkapp", name, "--subresource=status", "--type=merge", "--patch", &status]);
-    serde_json::from_str(&kubectl(&["get", &pod, "--output=json"])).unwrap()
+    pod(name, "driver")
 }

@@ -2,7 +2,7 @@
 //! through the gateway.
 
 use super::{
-    Installed, install, install_alone, is_rolled_out,
+    DEPLOYMENT, Installed, install, install_alone, is_rolled_out,
     lifecycle::cordoned,
     make_job,
     native::{image, spark_version},
@@ -64,7 +64,7 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
 /// One story, again: three servers, of which the first is Kubeflow's. It is for [`crate::soak`], since it takes minutes.
 pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
     let _alone = install_alone();
-    let _gateway = WithGateway::begin(json!({"args": ["connect-gateway", "--report-period=1s"]}));
+    let _gateway = with_gateway(json!({"args": ["connect-gateway", "--report-period=1s"]}));
     // The operator is not there for SparkConnects yet.
     runs_with(&["--enable-spark-connect=false"]);
     kubectl_with(&notebook(), &["apply", "-f", "-"]);
@@ -129,49 +129,37 @@ pub(crate) fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
     kubectl(&["delete", "secret", "notebook"]);
 }
 
-/// The gateway of the manifests, which is there until this value is dropped.
-pub(crate) struct WithGateway {
-    _installed: Installed,
-}
-
-impl WithGateway {
+/// Starts one replica of the gateway of the manifests, whose container has these fields instead of its own. The gateway goes, and
+/// the installation is as it was, when the returned value is dropped.
+pub(crate) fn with_gateway(mut container: Value) -> (Finally, Installed) {
     const FILES: [&str; 3] = [
         "manifests/rbac/connect-gateway.yaml",
         "manifests/rbac/connect-ports.yaml",
         "manifests/deployment/connect-gateway.yaml",
     ];
-
-    /// Starts one replica, whose container has these fields instead of those of the manifests.
-    pub(crate) fn begin(mut container: Value) -> Self {
-        for file in Self::FILES {
-            kubectl(&["apply", "-f", file]);
-        }
-        container["name"] = json!("spark-operator");
-        let spec =
-            json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}).to_string();
-        let gateway = "deployment/spark-operator-connect-gateway";
-        kubectl(&["-n", "spark-operator", "patch", gateway, "--patch", &spec]);
-        kubectl(&["-n", "spark-operator", "rollout", "status", gateway, "--timeout=120s"]);
-        Self { _installed: Installed }
+    for file in FILES {
+        kubectl(&["apply", "-f", file]);
     }
-}
-
-impl Drop for WithGateway {
-    fn drop(&mut self) {
-        for file in Self::FILES {
+    container["name"] = json!("spark-operator");
+    let spec =
+        json!({"spec": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}).to_string();
+    let gateway = "deployment/spark-operator-connect-gateway";
+    kubectl(&["-n", "spark-operator", "patch", gateway, "--patch", &spec]);
+    kubectl(&["-n", "spark-operator", "rollout", "status", gateway, "--timeout=120s"]);
+    let goes = || {
+        for file in FILES {
             kubectl(&["delete", "--ignore-not-found", "-f", file]);
         }
-    }
+    };
+    (Finally::new(goes), Installed)
 }
 
-/// Gives the operator these flags and no others; the installation has its own again when [`WithGateway`] is dropped.
+/// Gives the operator these flags and no others; the installation has its own again when what [`with_gateway`]
+/// returns is dropped.
 pub(crate) fn runs_with(flags: &[&str]) {
     let flags = [&["run"], flags].concat();
     let place = "/spec/template/spec/containers/0/args";
-    let patch = json!([{"op": "replace", "path": place, "value": flags}]).to_string();
-    kubectl(&[
-        "-n", "spark-operator", "patch", "deployment/spark-operator", "--type=json", "--patch", &patch,
-    ]);
+    calls::patch(DEPLOYMENT, &json!([{"op": "replace", "path": place, "value": flags}]));
     is_rolled_out();
 }
 

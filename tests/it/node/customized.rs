@@ -1,6 +1,6 @@
 //! Proves that the processes in a pod see every change that the webhook can make to the pod, with all changes at once.
 
-use super::{application, delete, install, make_job, pod, printed, states_of};
+use super::{application, delete, followed, install, make_job, pod, printed};
 use crate::apiserver::prelude::*;
 use pod_customization::STEPS;
 
@@ -13,7 +13,8 @@ fn an_application_with_every_step_at_once_sees_all_of_it() {
     let _shared = install();
     offer_gpus();
     make_job("customized-job", &format!("{FOLDER}/look_around.py"));
-    let states = states_of("customized", &format!("{FOLDER}/application.yaml"));
+    kubectl(&["apply", "-f", &format!("{FOLDER}/application.yaml")]);
+    let states = followed("customized");
     // The application completes although its sidecars never end.
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
 

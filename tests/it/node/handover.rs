@@ -3,6 +3,7 @@
 
 use super::{Installed, application, apply, install_alone, is_installed_again, native::python_job, state_is};
 use crate::apiserver::{
+    helm::{STAND_IN, helm},
     prelude::*,
     route::{SERVICE, delete_service},
 };
@@ -15,10 +16,7 @@ const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwe
 fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for_alone() {
     let _alone = install_alone();
     let _installed = Installed;
-    for what in ["controller", "webhook"] {
-        apply(&deployment(&format!("spark-operator-{what}")));
-    }
-    let _service = kubeflows_service();
+    let _service = kubeflows_objects();
     let mut job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
     // What runs is not looked at.
     let asleep = json!({"name": "spark-kubernetes-driver", "command": ["sh", "-c", "sleep infinity", "sh"]});
@@ -73,38 +71,14 @@ fn replicas(deployment: &str) -> String {
     kubectl(&["-n", "spark-operator", "get", "deployment", deployment, "--ignore-not-found", spec])
 }
 
-/// Returns a Deployment as in the chart of Kubeflow's operator.
-fn deployment(name: &str) -> Value {
-    let labels = json!({"app.kubernetes.io/instance": "spark-operator", "app.kubernetes.io/component": name});
-    json!({
-        "apiVersion": "apps/v1", "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "spark-operator"},
-        "spec": {
-            "replicas": 1, "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": name, "image": "ghcr.io/kubeflow/spark-operator/controller:2.4.0"}]},
-            },
-        },
-    })
-}
-
-/// Creates the Service of the webhook as Kubeflow's chart does, in place of the one that exists: without the annotation of
+/// Creates the Deployments of Kubeflow's chart, and its Service in place of the one that exists: without the annotation of
 /// `kubectl apply`. `kubectl apply -k manifests` cannot make ours of it, so it is deleted when the returned value is dropped.
-fn kubeflows_service() -> Finally {
+fn kubeflows_objects() -> Finally {
     delete_service();
-    let labels = json!({
-        "app.kubernetes.io/name": "spark-operator", "app.kubernetes.io/instance": "spark-operator",
-        "app.kubernetes.io/component": "webhook",
-    });
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service",
-        "metadata": {"name": SERVICE, "namespace": "spark-operator"},
-        "spec": {
-            "selector": labels, "ports": [{"name": "webhook", "port": 9443, "targetPort": "webhook"}],
-        },
-    });
-    kubectl_with(&service, &["create", "-f", "-"]);
+    let chart = helm(&["template", "spark-operator", STAND_IN]);
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&chart).unwrap();
+    let kinds = [json!("Deployment"), json!("Service")];
+    objects.iter().filter(|object| kinds.contains(&object["kind"])).for_each(apply);
     Finally::new(delete_service)
 }
 

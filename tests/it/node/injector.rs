@@ -4,44 +4,24 @@
 use super::apply;
 use crate::apiserver::{neighbour::Reviewer, prelude::*};
 
-/// The webhook, which is stopped and unregistered when this value is dropped.
-pub(super) struct Injector {
-    name: String,
-    reviewer: Reviewer,
-}
-
-impl Injector {
-    /// Starts the webhook for the submission pods of `namespace`; the API server reaches the webhook at `host`, an
-    /// address of the node.
-    pub(super) fn start(host: &str, namespace: &str) -> Self {
-        let reviewer = Reviewer::start(host, inject);
-        let url = format!("https://{}/mutate", reviewer.address);
-        let name = format!("injects-into-{namespace}");
-        let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": name},
-            "webhooks": [{
-                "name": "sidecar.injector.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
-                "failurePolicy": "Fail", "clientConfig": {"url": url, "caBundle": reviewer.ca},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "objectSelector": {"matchLabels": {"spark-role": "submission"}},
-            }],
-        });
-        apply(&configuration);
-        Self { name, reviewer }
-    }
-
-    /// Returns the number of pods that were given a sidecar.
-    pub(super) fn injected(&self) -> usize {
-        self.reviewer.asked()
-    }
-}
-
-impl Drop for Injector {
-    fn drop(&mut self) {
-        kubectl(&["delete", "mutatingwebhookconfiguration", &self.name]);
-    }
+/// Starts the webhook for the submission pods of `namespace`; the API server reaches it at `host`, an address of the node. Returns
+/// its server, and what unregisters it when that is dropped.
+pub(super) fn injector(host: &str, namespace: &str) -> (Reviewer, Finally) {
+    let reviewer = Reviewer::start(host, inject);
+    let url = format!("https://{}/mutate", reviewer.address);
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": format!("injects-into-{namespace}")},
+        "webhooks": [{
+            "name": "sidecar.injector.test", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+            "failurePolicy": "Fail", "clientConfig": {"url": url, "caBundle": reviewer.ca},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "objectSelector": {"matchLabels": {"spark-role": "submission"}},
+        }],
+    });
+    apply(&configuration);
+    (reviewer, Finally::new(move || calls::delete_object(&configuration)))
 }
 
 /// Adds a container that runs for an hour.

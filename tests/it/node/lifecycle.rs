@@ -4,7 +4,10 @@ use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
     pods, state_is, sums, until, until_told,
 };
-use crate::apiserver::{policy::AdmissionPolicy, prelude::*};
+use crate::apiserver::{
+    policy::{AdmissionPolicy, created_pods},
+    prelude::*,
+};
 
 #[test]
 #[ignore = "needs a node: make test"]
@@ -33,7 +36,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
 fn a_driver_that_takes_too_much_memory_says_so() {
     let _shared = install();
     let name = "driver-eats";
-    apply(&job(name, "eat"));
+    apply(&job(name, "eat alone"));
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert!(
@@ -49,11 +52,14 @@ fn a_driver_that_takes_too_much_memory_says_so() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced() {
+fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_one_that_follows_an_edit() {
     let _shared = install();
     let name = "executor-killed";
     let refused = refusing("executor", name);
-    runs(&job(name, "replace"));
+    let mut job = job(name, "replace");
+    job["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
+    json_patch::merge(&mut job["spec"], &sums::by_fields());
+    runs(&job);
     let why = || {
         let conditions = application(name)["status"]["conditions"].take();
         let mut conditions = conditions.as_array().unwrap().iter();
@@ -65,52 +71,37 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced() {
         why().is_some_and(|why| why.contains("executors are refused: ") && why.contains("none today"))
     });
     drop(refused);
-    let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
     has_executor(name);
     until("the status says nothing of it any more", || why().is_none());
-    until("the executor works", || log(&format!("{name}-driver")).contains("first executor:"));
-    kubectl(&["delete", "pod", "--selector", &executors]);
-    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
-    let states = application(name)["status"]["executorState"].take();
-    assert!(states.as_object().unwrap().len() >= 2, "{states}");
-    nothing_is_left(name, "background");
-}
-
-#[test]
-#[ignore = "needs a node: make test"]
-fn an_executor_that_is_made_after_an_edit_follows_it_and_the_driver_goes_on() {
-    let _shared = install();
-    let name = "partial-restart";
-    let mut job = job(name, "stay");
-    job["metadata"]["annotations"] = json!({annotation::PARTIAL_RESTART: "true"});
-    json_patch::merge(&mut job["spec"], &sums::by_fields());
-    runs(&job);
-    has_executor(name);
+    let driver = format!("{name}-driver");
+    until("the executor works", || log(&driver).contains("first executor:"));
     sums::are_those_of_the_pods(&job);
+
     let before = pod(name, "driver");
     let toleration = json!({"key": "pool", "operator": "Equal", "value": "new", "effect": "NoSchedule"});
     let executor = json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [toleration]});
     let edit = json!({"spec": {"executor": executor}}).to_string();
     kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &edit]);
     until_told(&format!("sparkapplication/{name}"), &["SparkApplicationWebhookFieldsUpdated"]);
-    let driver = format!("{name}-driver");
     let template = ["--", "cat", "/opt/spark/pod-template/pod-spec-template.yml"];
     until("the driver has the new template", || {
         let exec = ["exec", &driver, "-c", "spark-kubernetes-driver"];
         kubectl(&[&exec[..], &template].concat()).contains("kubernetes.io/os")
     });
-    let executors = format!("sparkoperator.k8s.io/app-name={name},spark-role=executor");
-    kubectl(&["delete", "pod", "--selector", &executors]);
-    until("an executor that follows the edit runs", || {
-        pods(&executors).iter().any(|pod| {
+    kubectl(&["delete", "pod", pod(name, "executor")["metadata"]["name"].as_str().unwrap()]);
+    until("the next executor follows the edit", || {
+        pods(name, "executor").iter().any(|pod| {
             let spec = &pod["spec"];
             spec["nodeSelector"]["kubernetes.io/os"] == "linux"
                 && spec["tolerations"].as_array().is_some_and(|all| all.contains(&toleration))
-                && pod["status"]["phase"] == "Running"
         })
     });
+    // The job ends once another executor has worked.
+    assert_eq!(followed(name).last().unwrap(), "COMPLETED");
+    let status = application(name)["status"].take();
+    assert!(status["executorState"].as_object().unwrap().len() >= 2, "{status}");
+    assert_eq!(status["runs"].as_array().unwrap().len(), 1, "{status}");
     assert_eq!(pod(name, "driver")["metadata"]["uid"], before["metadata"]["uid"]);
-    assert_eq!(application(name)["status"]["runs"].as_array().unwrap().len(), 1);
     nothing_is_left(name, "background");
 }
 
@@ -119,7 +110,7 @@ fn an_executor_that_is_made_after_an_edit_follows_it_and_the_driver_goes_on() {
 fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     let _alone = install_alone();
     let name = "node-drained";
-    let mut job = job(name, "stay");
+    let mut job = job(name, "stay alone");
     job["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onFailureRetries": 1});
     runs(&job);
     let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
@@ -135,7 +126,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     assert!(why.contains("EvictionByEvictionAPI"), "{why}");
 
     // The application is edited while its driver waits: the run ends, and the new spec is run.
-    job["spec"]["arguments"] = json!(["end"]);
+    job["spec"]["arguments"] = json!(["end", "alone"]);
     apply(&job);
     until("the edited one waits for a node", || {
         application(name)["status"]["runOrdinal"] == 3 && message(name).starts_with("Unschedulable: ")
@@ -153,44 +144,37 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn an_image_that_there_is_not_is_named_while_the_driver_waits_for_it() {
+fn an_image_and_a_volume_that_there_are_not_are_named_while_drivers_wait_for_them() {
     let _shared = install();
-    let name = "image-missing";
-    let mut job = job(name, "end");
-    job["spec"]["image"] = json!("localhost/no-such-image:1");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        let is_told = ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.starts_with(word));
-        is_told && message.contains("localhost/no-such-image:1")
-    });
-    assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
-    let suspend = json!({"spec": {"suspend": true}}).to_string();
-    kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
-    state_is(name, "SUSPENDED");
-    let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-    assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
-    nothing_is_left(name, "background");
+    let unpulled = ["ErrImagePull: ", "ImagePullBackOff: "];
+    let missing = [
+        ("image-missing", "/spec/image", "localhost/no-such-image:1", &unpulled[..]),
+        ("volume-missing", "/spec/volumes/0/configMap/name", "no-such-map", &["FailedMount: "]),
+    ];
+    for (name, place, what, _) in missing {
+        let mut job = job(name, "end");
+        *job.pointer_mut(place).unwrap() = json!(what);
+        apply(&job);
+    }
+    for (name, _, what, reasons) in missing {
+        until("the status says what is missing", || {
+            let message = message(name);
+            reasons.iter().any(|reason| message.starts_with(reason)) && message.contains(what)
+        });
+        assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
+        let suspend = json!({"spec": {"suspend": true}}).to_string();
+        kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
+        state_is(name, "SUSPENDED");
+        let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
+        assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
+        nothing_is_left(name, "background");
+    }
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn a_volume_that_cannot_be_mounted_is_named_while_the_driver_waits_for_it() {
-    let _shared = install();
-    let name = "volume-missing";
-    let mut job = job(name, "end");
-    job["spec"]["volumes"][0]["configMap"]["name"] = json!("no-such-map");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        message.starts_with("FailedMount: ") && message.contains("no-such-map")
-    });
-    nothing_is_left(name, "foreground");
-}
-
+/// Returns an application of `job.py` with these arguments.
 fn job(name: &str, what: &str) -> Value {
     let mut job = python_job(name, "lifecycle-job", "tests/data/node/lifecycle/job.py");
-    job["spec"]["arguments"] = json!([what]);
+    job["spec"]["arguments"] = what.split(' ').collect();
     // The tests delete these pods, and would otherwise wait for longer grace periods.
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(5);
     job["spec"]["executor"]["terminationGracePeriodSeconds"] = json!(1);
@@ -200,23 +184,15 @@ fn job(name: &str, what: &str) -> Value {
 /// Refuses each pod of `role` of the application called `name`, as an admin's policy would.
 pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
     let labels = json!({"sparkoperator.k8s.io/app-name": name, "spark-role": role});
-    let pods =
-        json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let spec = json!({
-        "matchConstraints": {"resourceRules": [pods], "objectSelector": {"matchLabels": labels}},
+        "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
         "validations": [{"expression": "false", "message": "none today"}],
     });
-    let policy = AdmissionPolicy::apply(
-        "ValidatingAdmissionPolicy",
-        name,
-        &spec,
-        json!({"validationActions": ["Deny"]}),
-    );
+    let binding = json!({"validationActions": ["Deny"]});
+    let policy = AdmissionPolicy::apply("ValidatingAdmissionPolicy", name, &spec, binding);
     let refused = plain_pod(&json!({"name": name, "labels": labels}));
-    until("the policy holds", || {
-        let tried = try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"]);
-        tried.is_err_and(|why| why.contains("none today"))
-    });
+    let tried = || calls::tried_in("default", &refused);
+    until("the policy holds", || tried().is_err_and(|why| why.contains("none today")));
     policy
 }
 

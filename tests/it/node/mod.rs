@@ -1,8 +1,6 @@
 //! Proves that the operator works on a real node, on which Spark really runs. The operator is installed as a user would
 //! install it, and does everything from its pod.
 
-/// A user id as OpenShift chooses it.
-mod any_user;
 /// A real browser.
 pub(crate) mod browser;
 /// Strings with difficult characters.
@@ -37,8 +35,6 @@ pub(crate) mod sparkctl;
 mod submission_pods;
 /// The sums of requests, compared with the pods that a real Spark creates.
 mod sums;
-/// A namespace of its own for a test.
-mod tenant;
 /// What an application must not reach: the operator's container, its files and its rights.
 mod tenants;
 /// Spark's own web UI.
@@ -58,6 +54,9 @@ const PATIENCE: &str = "240s";
 /// The path in the API of the applications of these tests.
 pub(crate) const APPLICATIONS: &str =
     "/apis/sparkoperator.k8s.io/v1beta2/namespaces/default/sparkapplications";
+
+/// The path in the API of the operator's Deployment.
+const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/spark-operator/deployments/spark-operator";
 
 /// Other tests create examples by `kubectl apply`.
 #[test]
@@ -145,11 +144,7 @@ pub(crate) fn is_installed_again() {
     let mut example: Value = yaml(&data("node/exit-3.yaml"));
     // No test uses this name.
     example["metadata"]["name"] = json!("is-asked");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while let Err(why) = try_kubectl_with(&example, &["create", "--dry-run=server", "-f", "-"]) {
-        assert!(Instant::now() < deadline, "the API server does not find the webhook: {why}");
-        thread::sleep(Duration::from_millis(250));
-    }
+    until("the API server finds the webhook", || calls::tried(&example).is_ok());
 }
 
 /// Restores the installation when dropped, whatever a test has done to it.
@@ -160,9 +155,7 @@ impl Installed {
     pub(crate) fn with(flags: &[&str]) -> Self {
         let add =
             |flag| json!({"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag});
-        let patch = json!(flags.iter().map(add).collect::<Vec<_>>()).to_string();
-        let deployment = "deployment/spark-operator";
-        kubectl(&["-n", "spark-operator", "patch", deployment, "--type=json", "--patch", &patch]);
+        calls::patch(DEPLOYMENT, &flags.iter().map(add).collect::<Value>());
         is_rolled_out();
         Self
     }
@@ -182,11 +175,9 @@ fn is_rolled_out() {
 
 /// Returns the names of the operator's pods that are not being deleted.
 fn operator_pods() -> Vec<String> {
-    let pods = ["get", "pods", "--selector=app.kubernetes.io/name=spark-operator", "--output=json"];
-    let pods: Value =
-        serde_json::from_str(&kubectl(&[&["-n", "spark-operator"], &pods[..]].concat())).unwrap();
-    let pods = pods["items"].as_array().unwrap().iter().map(|pod| &pod["metadata"]);
-    let left = pods.filter(|pod| pod["deletionTimestamp"].is_null());
+    let selector = "labelSelector=app.kubernetes.io/name=spark-operator";
+    let pods = listed(&format!("/api/v1/namespaces/spark-operator/pods?{selector}"));
+    let left = pods.iter().map(|pod| &pod["metadata"]).filter(|pod| pod["deletionTimestamp"].is_null());
     left.map(|pod| pod["name"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -199,13 +190,6 @@ fn make_job(name: &str, file: &str) {
         "data": {file.file_name().unwrap().to_str().unwrap(): program},
     });
     apply(&job);
-}
-
-/// Applies `file` and follows the application `name` in it until the application ends. Returns every state that the
-/// application was in.
-fn states_of(name: &str, file: &str) -> Vec<String> {
-    kubectl(&["apply", "-f", file]);
-    followed(name)
 }
 
 /// Follows an application until it ends. Returns every state that the application was in.
@@ -242,9 +226,9 @@ pub(crate) fn state_is(name: &str, state: &str) {
 
 /// Waits until `holds` returns true.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(240);
     while !holds() {
-        let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp"]);
+        let there = || kubectl(&["describe", "sparkapp,scheduledsparkapp", "--all-namespaces"]);
         assert!(Instant::now() < deadline, "not true: {what}\n{}", there());
         thread::sleep(Duration::from_millis(500));
     }
@@ -282,8 +266,11 @@ pub(crate) fn delete(name: &str) {
     calls::delete(&format!("{APPLICATIONS}/{name}"));
 }
 
+/// Returns an application of the namespace `default`, or of the namespace before a slash.
 pub(crate) fn application(name: &str) -> Value {
-    calls::get(&format!("{APPLICATIONS}/{name}")).expect(name)
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    let path = format!("/apis/sparkoperator.k8s.io/v1beta2/namespaces/{namespace}/sparkapplications/{name}");
+    calls::get(&path).expect(name)
 }
 
 /// Returns the reason why the application is in its state.
@@ -292,8 +279,9 @@ fn message(name: &str) -> String {
     message.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns the pods with these labels.
-fn pods(selector: &str) -> Vec<Value> {
+/// Returns the pods of `role` of the application: `driver`, `executor` or `submission`.
+fn pods(application: &str, role: &str) -> Vec<Value> {
+    let selector = format!("sparkoperator.k8s.io/app-name={application},spark-role={role}");
     listed(&format!("/api/v1/namespaces/default/pods?labelSelector={selector}"))
 }
 
@@ -318,7 +306,7 @@ pub(crate) fn node_address() -> String {
 
 /// Returns the only pod of `role` of the application.
 fn pod(application: &str, role: &str) -> Value {
-    let pods = pods(&format!("sparkoperator.k8s.io/app-name={application},spark-role={role}"));
+    let pods = pods(application, role);
     let [pod] = &pods[..] else { panic!("not one {role} of {application}: {pods:#?}") };
     pod.clone()
 }

@@ -21,28 +21,24 @@ pub(crate) fn image() -> String {
 fn executors_come_and_go_scratch_space_is_used_templates_have_sidecars_and_nothing_is_left() {
     let _shared = install();
     let mut job = job("native-dynamic");
-    let spec = &mut job["spec"];
-    spec["dynamicAllocation"] =
-        json!({"enabled": true, "initialExecutors": 0, "minExecutors": 0, "maxExecutors": 2});
-    spec["sparkConf"] = json!({"spark.dynamicAllocation.executorIdleTimeout": "3s"});
-    let scratch = json!({"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "1Gi"}});
-    spec["volumes"].as_array_mut().unwrap().push(scratch);
-    for role in ["driver", "executor"] {
-        let pod = &mut spec[role];
-        let mounts = pod["volumeMounts"].as_array_mut();
-        let mount = json!({"name": "spark-local-dir-1", "mountPath": "/scratch"});
-        match mounts {
-            Some(mounts) => mounts.push(mount),
-            None => pod["volumeMounts"] = json!([mount]),
-        }
+    let template = |role: &str| {
         let sidecar = json!({"name": "companion", "image": image(), "command": ["sleep", "3600"]});
         let own = json!({"name": format!("spark-kubernetes-{role}")});
-        pod["template"] = json!({
+        json!({
             "metadata": {"labels": {"template": role}},
             "spec": {"containers": [own, sidecar], "terminationGracePeriodSeconds": 1},
-        });
-    }
-    spec["executor"].as_object_mut().unwrap().remove("instances");
+        })
+    };
+    let scratch = json!({"name": "spark-local-dir-1", "emptyDir": {"sizeLimit": "1Gi"}});
+    let mount = json!({"name": "spark-local-dir-1", "mountPath": "/scratch"});
+    let (volume, program) = (&job["spec"]["volumes"][0], &job["spec"]["driver"]["volumeMounts"][0]);
+    let spec = json!({
+        "dynamicAllocation": {"enabled": true, "initialExecutors": 0, "minExecutors": 0, "maxExecutors": 2},
+        "sparkConf": {"spark.dynamicAllocation.executorIdleTimeout": "3s"}, "volumes": [volume, scratch],
+        "driver": {"volumeMounts": [program, mount], "template": template("driver")},
+        "executor": {"instances": null, "volumeMounts": [mount], "template": template("executor")},
+    });
+    json_patch::merge(&mut job["spec"], &spec);
     completes(&job);
 
     // What the operator itself creates is deleted at the end of the run. The Service of the web UI stays.

@@ -1,6 +1,6 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{apply, delete, install, kept, message, native::python_job, state_is, until_told};
+use super::{apply, delete, install, kept, message, native::python_job, state_is, until, until_told};
 use crate::{apiserver::prelude::*, tmux::Terminal};
 use std::{
     fs::File,
@@ -89,15 +89,7 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
         numbers
     };
     let (mut whole, told) = follow(&[], "counting-whole.txt");
-    let comes_to = |number: u32| {
-        for _ in 0..1_200 {
-            if numbers(&told).contains(&number) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(100));
-        }
-        panic!("it never comes to {number}: {:?}", numbers(&told));
-    };
+    let comes_to = |number: u32| until(&format!("it comes to {number}"), || numbers(&told).contains(&number));
     for number in [5, 25, 45] {
         comes_to(number);
         proxy.line_is(Line::Refused);

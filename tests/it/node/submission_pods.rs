@@ -2,10 +2,14 @@
 //! the application's namespace.
 
 use super::{
-    application, apply, delete, followed, injector::Injector, install, left_of, message, native::python_job,
-    node_address, pods, printed, state_is, tenant::Tenant, until, until_told, web_hdfs::WebHdfs,
+    application, apply, delete, followed,
+    injector::injector,
+    install, left_of, message,
+    native::{image, python_job, spark_version},
+    node_address, pod, pods, printed, state_is, until, until_told,
+    web_hdfs::WebHdfs,
 };
-use crate::apiserver::prelude::*;
+use crate::apiserver::{prelude::*, submission_node::account_objects};
 
 pub(super) const JOB: &str = "tests/data/node/submission_pods/job.py";
 
@@ -55,41 +59,46 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
 #[ignore = "needs a node: make test"]
 fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_somebody_injects_a_sidecar() {
     let _shared = install();
-    let tenant = Tenant::new("meshed", &json!({"pod-security.kubernetes.io/enforce": "restricted"}));
-    let injector = Injector::start(&node_address(), "meshed");
-    let mut pi = tenant.pi("meshed-pi");
-    pi["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    let _namespace = restricted("meshed");
+    let (injector, registered) = injector(&node_address(), "meshed");
+    let mut pi: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
+    let annotations = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    pi["metadata"] = json!({"name": "meshed-pi", "namespace": "meshed", "annotations": annotations});
+    pi["spec"]["arguments"] = json!(["2"]);
+    pi["spec"]["image"] = json!(image());
+    pi["spec"]["sparkVersion"] = json!(spark_version());
     apply(&pi);
-    tenant.state_is("meshed-pi", "COMPLETED");
-    assert!(tenant.kubectl(&["logs", "meshed-pi-driver"]).contains("Pi is roughly 3."));
-    assert_eq!(injector.injected(), 1);
+    state_is("meshed/meshed-pi", "COMPLETED");
+    let in_it = |arguments: &[&str]| kubectl(&[&["--namespace=meshed"], arguments].concat());
+    assert!(in_it(&["logs", "meshed-pi-driver"]).contains("Pi is roughly 3."));
+    assert_eq!(injector.asked(), 1);
 
     // A submission that fails ends as well.
     let mut failing = pi.clone();
     failing["metadata"]["name"] = json!("meshed-failure");
     failing["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "org.example.Missing"});
     apply(&failing);
-    tenant.state_is("meshed-failure", "FAILED");
-    assert_eq!(injector.injected(), 2);
-    let message = tenant.message("meshed-failure");
-    assert!(message.starts_with("failed to run spark-submit: "), "{message}");
-    assert!(message.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{message}");
+    state_is("meshed/meshed-failure", "FAILED");
+    assert_eq!(injector.asked(), 2);
+    let why = message("meshed/meshed-failure");
+    assert!(why.starts_with("failed to run spark-submit: "), "{why}");
+    assert!(why.contains("java.lang.ClassNotFoundException: org.example.Missing"), "{why}");
     until("a warning has the exception", || {
         let events = ["events", "--for=sparkapplication/meshed-failure", "--types=Warning"];
-        tenant.kubectl(&events).contains("java.lang.ClassNotFoundException: org.example.Missing")
+        in_it(&events).contains("java.lang.ClassNotFoundException: org.example.Missing")
     });
     until("no submission pod is left", || {
-        tenant.kubectl(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
+        in_it(&["get", "pods", "--selector=spark-role=submission", "--output=name"]).is_empty()
     });
-    drop(injector);
+    drop(registered);
 
     // Without the driver's security context the API server reports the missing fields.
     pi["metadata"]["name"] = json!("unrestricted-pi");
     pi["spec"]["driver"].as_object_mut().unwrap().remove("securityContext");
     apply(&pi);
-    tenant.state_is("unrestricted-pi", "FAILED");
-    let message = tenant.message("unrestricted-pi");
-    assert!(message.contains("violates PodSecurity") && message.contains("capabilities.drop"), "{message}");
+    state_is("meshed/unrestricted-pi", "FAILED");
+    let why = message("meshed/unrestricted-pi");
+    assert!(why.contains("violates PodSecurity") && why.contains("capabilities.drop"), "{why}");
 }
 
 #[test]
@@ -122,25 +131,26 @@ fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
     submission_pod(name);
     job["spec"]["image"] = image.clone();
     apply(&job);
-    let selector = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
     until("a submission pod has the new image", || {
-        pods(&selector).iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
+        pods(name, "submission").iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
     });
     delete(name);
     nothing_is_left_of_the_submission(name);
 }
 
+/// Creates a namespace at the strictest Pod Security level, with the service account for drivers that the manifests create in
+/// `default`. It is deleted with its contents when the returned value is dropped.
+fn restricted(name: &'static str) -> Finally {
+    let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}));
+    account_objects(name).iter().for_each(apply);
+    Finally::new(move || drop(kubectl(&["delete", "namespace", name, "--wait=false"])))
+}
+
 /// Returns the submission pod of an application, as soon as the pod exists.
 fn submission_pod(name: &str) -> Value {
-    let submission = format!("sparkoperator.k8s.io/app-name={name},spark-role=submission");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        if let [pod] = &pods(&submission)[..] {
-            return pod.clone();
-        }
-        assert!(Instant::now() < deadline, "{}", kubectl(&["describe", "sparkapp", name]));
-        thread::sleep(Duration::from_millis(50));
-    }
+    until("there is a submission pod", || !pods(name, "submission").is_empty());
+    pod(name, "submission")
 }
 
 fn nothing_is_left_of_the_submission(name: &str) {

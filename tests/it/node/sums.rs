@@ -22,12 +22,12 @@ pub(super) fn by_settings() -> Value {
 pub(super) fn by_fields() -> Value {
     json!({
         "driver": {
-            "memoryOverhead": "200m", "coreLimit": "900m", "sidecars": [beside("200m", "50Mi")],
-            "initContainers": [before("900m", "10Mi")],
+            "memoryOverhead": "200m", "coreLimit": "900m", "sidecars": [container("beside", "3600", "200m", "50Mi")],
+            "initContainers": [container("before", "0", "900m", "10Mi")],
         },
         "executor": {
-            "memoryOverhead": "311m", "coreRequest": "150m", "sidecars": [beside("10m", "20Mi")],
-            "initContainers": [before("5m", "2Gi")],
+            "memoryOverhead": "311m", "coreRequest": "150m", "sidecars": [container("beside", "3600", "10m", "20Mi")],
+            "initContainers": [container("before", "0", "5m", "2Gi")],
         },
     })
 }
@@ -43,12 +43,8 @@ pub(super) fn are_those_of_the_pods(application: &Value) {
     }
 }
 
-fn beside(cpu: &str, memory: &str) -> Value {
+/// Returns a container that runs for so many seconds.
+fn container(name: &str, seconds: &str, cpu: &str, memory: &str) -> Value {
     let requests = json!({"cpu": cpu, "memory": memory});
-    json!({"name": "beside", "image": image(), "command": ["sleep", "3600"], "resources": {"requests": requests}})
-}
-
-fn before(cpu: &str, memory: &str) -> Value {
-    let requests = json!({"cpu": cpu, "memory": memory});
-    json!({"name": "before", "image": image(), "command": ["true"], "resources": {"requests": requests}})
+    json!({"name": name, "image": image(), "command": ["sleep", seconds], "resources": {"requests": requests}})
 }

@@ -35,8 +35,7 @@ fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_t
     });
     assert!(subjects.iter().all(|subject| subject == TENANT), "{subjects:?}");
 
-    let drivers = format!("sparkoperator.k8s.io/app-name={name},spark-role=driver");
-    until("the driver is there", || !pods(&drivers).is_empty());
+    until("the driver is there", || !pods(name, "driver").is_empty());
     let driver = pod(name, "driver");
     let noted = |key: &str| driver["metadata"]["annotations"][key].as_str().unwrap_or_default();
     let claims: Value = serde_json::from_str(noted("submitted-with")).unwrap();

@@ -1,10 +1,12 @@
-//! Proves that the Spark UI is where the status says that it is, and where `sparkctl` leads.
+//! Proves that the Spark UI is where the status says that it is, and where `sparkctl` leads, and that the operator,
+//! `spark-submit`, drivers and executors run under a user id that is in no image.
 
 use super::{
-    Installed, application, apply,
+    DEPLOYMENT, Installed, application, apply,
     browser::Browser,
     delete, install_alone,
     native::python_job,
+    pod,
     reverse_proxy::ReverseProxy,
     sparkctl::{ended, sparkctl, spawn},
     state_is, until,
@@ -13,8 +15,8 @@ use crate::{apiserver::prelude::*, program::answer, tmux::Terminal};
 use certificates::Certificates;
 use std::net::TcpStream;
 
-/// The beginning of the validity of the Ingress' certificate.
-const BEGINNING: &str = "2026-01-01T00:00:00Z";
+/// A user id from a range as OpenShift assigns it: 10,000 ids to each namespace. The group is root's.
+const USER: u32 = 1_000_710_000;
 /// A script that returns a description of the page, of the resources that it needs and of its links.
 const LOOK: &str = r#"(async () => {
     const needed = [...document.querySelectorAll('link[href], script[src], img[src]')].map(e => e.href || e.src);
@@ -45,7 +47,7 @@ const LOOK: &str = r#"(async () => {
 #[ignore = "needs a node: make test"]
 fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_ended_alone() {
     let _alone = install_alone();
-    let status = runs("led-to", "webUIAddress");
+    let status = runs(&job("led-to"), "webUIAddress");
     let driver = &status["driverInfo"];
     let address = driver["webUIAddress"].as_str().unwrap();
     assert_eq!(driver["webUIServiceName"], "led-to-ui-svc");
@@ -87,16 +89,26 @@ fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
+fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_user_id_alone() {
     let _alone = install_alone();
+    let user = json!({"runAsUser": USER, "runAsGroup": 0});
+    calls::merge(DEPLOYMENT, &json!({"spec": {"template": {"spec": {"securityContext": user}}}}));
     let _installed = Installed::with(&[
         "--ingress-url-format=https://{{$appNamespace}}.example.com/spark/{{ $appName }}",
         r#"--ingress-tls=[{"hosts":["default.example.com"],"secretName":"example-com"}]"#,
         r#"--ingress-annotations={"nginx.ingress.kubernetes.io/proxy-body-size":"1m"}"#,
         "--ingress-class-name=nginx",
     ]);
-    make_certificate();
-    let status = runs("ui-by-ingress", "webUIIngressAddress");
+    let mut job = job("ui-by-ingress");
+    // The pods that the operator would create itself run the same programs, but for `spark-submit`.
+    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    for role in ["driver", "executor"] {
+        job["spec"][role]["podSecurityContext"] = user.clone();
+    }
+    let status = runs(&job, "webUIIngressAddress");
+    for role in ["driver", "executor"] {
+        assert_eq!(pod("ui-by-ingress", role)["spec"]["securityContext"]["runAsUser"], USER);
+    }
     let driver = &status["driverInfo"];
     let address = "https://default.example.com/spark/ui-by-ingress";
     assert_eq!(driver["webUIIngressAddress"], address, "{driver:#}");
@@ -105,7 +117,12 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     // If the output is not a terminal, no browser is opened.
     assert_eq!(sparkctl(&["ui", "ui-by-ingress"], 0), format!("{address}\n"));
 
-    let proxy = ReverseProxy::start("default");
+    let ingresses = "/apis/networking.k8s.io/v1/namespaces/default/ingresses";
+    let ingress = calls::get(&format!("{ingresses}/ui-by-ingress-ui-ingress")).expect(address);
+    let hosts = ["default.example.com".to_owned()];
+    assert_eq!(ingress["spec"]["tls"], json!([{"hosts": hosts, "secretName": "example-com"}]));
+    let certificates = Certificates::generate(&hosts, now()).unwrap();
+    let proxy = ReverseProxy::start(&ingress, &certificates);
     let mut browser = Browser::start(&proxy.address.to_string());
     shows_jobs(&mut browser, address, address);
     browser.keeps_picture("ui-by-ingress.png");
@@ -115,12 +132,17 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_alone() {
     let (code, complaint) = ended(&mut follows);
     assert_eq!(code, Some(3), "{complaint}");
     assert!(complaint.contains("\"ui-by-ingress\" not found"), "{complaint}");
-    kubectl(&["delete", "secret", "example-com"]);
 }
 
-/// Starts an application that does nothing but show its UI. Returns its status, once the field `address` in it is set.
-fn runs(name: &str, address: &str) -> Value {
-    apply(&python_job(name, "ui-job", "tests/data/node/ui/job.py"));
+/// Returns an application that has some jobs done by an executor, and then shows its UI.
+fn job(name: &str) -> Value {
+    python_job(name, "ui-job", "tests/data/node/ui/job.py")
+}
+
+/// Starts an application of [`job`]. Returns its status, once the field `address` in it is set.
+fn runs(job: &Value, address: &str) -> Value {
+    apply(job);
+    let name = job["metadata"]["name"].as_str().unwrap();
     state_is(name, "RUNNING");
     let mut status = Value::Null;
     until("the status tells where the UI is", || {
@@ -134,11 +156,7 @@ fn runs(name: &str, address: &str) -> Value {
 /// Opens the UI at `address`. Asserts that the page of jobs has its styles, and that all its links work and stay below
 /// `within`.
 fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while let Err(why) = browser.open(address) {
-        assert!(Instant::now() < deadline, "{address}: {why}");
-        thread::sleep(Duration::from_secs(1));
-    }
+    until(&format!("{address} opens"), || browser.open(address).is_ok());
     let page = browser.evaluate(LOOK);
     assert_eq!(page["address"], format!("{within}/jobs/"));
     assert!(page["title"].as_str().is_some_and(|title| title.contains("Spark Jobs")), "{page:#}");
@@ -158,16 +176,4 @@ fn shows_jobs(browser: &mut Browser, address: &str, within: &str) {
             assert!(seen[2] == 200 && is_within(answered), "{seen}");
         }
     }
-}
-
-/// Creates the Secret `example-com`, which the Ingresses name for TLS.
-fn make_certificate() {
-    let made =
-        Certificates::generate(&["default.example.com".to_owned()], BEGINNING.parse().unwrap()).unwrap();
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
-        "metadata": {"name": "example-com", "namespace": "default"},
-        "stringData": {"tls.crt": made.certificate, "tls.key": made.key},
-    });
-    apply(&secret);
 }

@@ -202,10 +202,15 @@ impl Airflow {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts a part of a whole Airflow.
-    fn part(&self, name: &str) -> Part {
+    /// Starts a part of a whole Airflow: a process that ends with its children when the returned value is dropped, since
+    /// `timeout` passes the signal on.
+    fn part(&self, name: &str) -> Finally {
         let log = File::create(self.home.join(format!("{name}.log"))).unwrap();
-        Part(self.command(&[name]).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
+        let mut part = self.command(&[name]).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        Finally::new(move || {
+            Command::new("kill").arg(part.id().to_string()).status().ok();
+            part.wait().ok();
+        })
     }
 
     /// Returns the state of the run of this DAG in a whole Airflow.
@@ -243,16 +248,6 @@ impl Airflow {
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env_remove("SPARK_HOME");
         command
-    }
-}
-
-/// A process of a whole Airflow, which ends with its children when this value is dropped: `timeout` passes the signal on.
-struct Part(Child);
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        Command::new("kill").arg(self.0.id().to_string()).status().ok();
-        self.0.wait().ok();
     }
 }
 

@@ -5,8 +5,8 @@ use crate::{
     apiserver::prelude::*,
     node::{
         connect::{
-            self, WithGateway, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook,
-            python, runs_with, sleeps, status,
+            self, address, edits, is_deleted, is_ready_after, leads_to_the_gateway, notebook, python,
+            runs_with, sleeps, status, with_gateway,
         },
         install_alone, until,
     },
@@ -40,7 +40,7 @@ fn a_server_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
 fn the_gateway_costs_little_beside_what_passes_through_it() {
     let _alone = install_alone();
     // This commit's released program, which `make soak` has loaded under this name: the operator beside it is a debug build.
-    let _gateway = WithGateway::begin(json!({
+    let _gateway = with_gateway(json!({
         "image": "localhost/spark-operator:previous",
         "args": ["connect-gateway", "--report-period=1s", &format!("--most-connections-per-server={}", 2 * IDLE)],
     }));
@@ -147,11 +147,7 @@ fn metric(name: &str) -> f64 {
     let running = "--field-selector=status.phase=Running";
     let path = "--output=jsonpath={.items[0].metadata.name}";
     let pod = kubectl(&["-n", "spark-operator", "get", "pods", selector, running, path]);
-    let text = kubectl(&[
-        "get",
-        "--raw",
-        &format!("/api/v1/namespaces/spark-operator/pods/{pod}:8081/proxy/metrics"),
-    ]);
+    let text = calls::text_at(&format!("/api/v1/namespaces/spark-operator/pods/{pod}:8081/proxy/metrics"));
     let value = text.lines().find_map(|line| line.strip_prefix(name)).expect(name);
     value.parse().unwrap()
 }

@@ -6,7 +6,7 @@ use crate::{
         policy::{AdmissionPolicy, created_pods},
         prelude::*,
     },
-    node::{Alone, Installed, install_alone},
+    node::{Alone, Installed, install_alone, until},
 };
 use std::ops::RangeInclusive;
 
@@ -258,16 +258,4 @@ fn until_it_has_ended_in_its_room() {
         assert_eq!(refused, Vec::<String>::new(), "a placeholder had held their room");
         completed() == 1
     });
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(
-            begun.elapsed() < Duration::from_secs(240),
-            "{what}: {}",
-            kubectl(&["get", "pods", "--output=wide"])
-        );
-        thread::sleep(Duration::from_secs(1));
-    }
 }

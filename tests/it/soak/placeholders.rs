@@ -111,14 +111,8 @@ async fn play(namespace: &Namespace, pods: &[Value]) {
         }
     }
     for gone in of("placeholder").filter(|pod| pod["metadata"]["deletionTimestamp"].is_string()) {
-        namespace.kubectl(&[
-            "delete",
-            "pod",
-            &name(gone),
-            "--force",
-            "--grace-period=0",
-            "--ignore-not-found",
-        ]);
+        // An earlier look may have taken it for gone already.
+        namespace.api::<Pod>().delete(&name(gone), &DeleteParams::default().grace_period(0)).await.ok();
     }
     let Some(driver) = driver.filter(|driver| is_placed(driver) && !has_ended(driver)) else { return };
     if driver["status"]["phase"] == "Pending" {

@@ -1,11 +1,10 @@
 //! Starts a Prometheus that reads the metrics of all pods whose annotations ask for that, and queries it.
 //!
-//! Debian's Prometheus is built without the discovery of pods: instead, [`write_targets`] writes a file with the labels
-//! that Prometheus would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
+//! Debian's Prometheus is built without the discovery of pods: instead, it asks this process for its [`targets`], with the
+//! labels that it would discover. `make soak` sets PROMETHEUS to a program that discovers pods itself.
 
 use super::super::{browser::Browser, kept, listed};
 use crate::prelude::*;
-use std::{net::TcpListener, sync::atomic::AtomicBool, thread::JoinHandle};
 
 /// The longest that Prometheus or its page may take to answer.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -15,14 +14,9 @@ const PROMETHEUS: &str = "/usr/bin/prometheus";
 /// A Prometheus that runs until it is dropped.
 pub(super) struct Prometheus {
     _process: EndedOnDrop,
-    _targets: Option<Targets>,
+    /// The server of [`targets`], if Prometheus needs one.
+    _discovery: Option<Background>,
     address: String,
-}
-
-/// Keeps the file with the targets up to date until it is dropped.
-struct Targets {
-    is_dropped: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Prometheus {
@@ -42,9 +36,14 @@ impl Prometheus {
                 json!([{"role": "pod", "kubeconfig_file": kubeconfig, "namespaces": {"names": ["default"]}}]);
             return Self::run(&program, &configuration(&job));
         }
-        let (file, targets) = Targets::begin();
-        job["file_sd_configs"] = json!([{"files": [file]}]);
-        Self { _targets: Some(targets), ..Self::run(PROMETHEUS, &configuration(&job)) }
+        let background = Background::start();
+        let listener = background.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(async || Json(targets()));
+        background.spawn(async { axum::serve(listener, router).await.unwrap() });
+        // It is also how long an answer may take.
+        job["http_sd_configs"] = json!([{"url": url, "refresh_interval": "2s"}]);
+        Self { _discovery: Some(background), ..Self::run(PROMETHEUS, &configuration(&job)) }
     }
 
     /// Starts another Prometheus on the data that `self` has read: the one of Debian's package, which has web pages.
@@ -54,9 +53,7 @@ impl Prometheus {
     }
 
     fn run(program: &str, configuration: &Value) -> Self {
-        // No other process in the cluster's network is given this port before Prometheus binds it.
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let address = free.to_string();
+        let address = format!("127.0.0.1:{}", free_port());
         let folder = kept(&format!("prometheus-{}", address.replace(':', "-")));
         fs::remove_dir_all(&folder).ok();
         fs::create_dir_all(&folder).unwrap();
@@ -75,7 +72,7 @@ impl Prometheus {
             .unwrap_or_else(|error| {
                 panic!("{program}: {error}: tests/tools/cluster/cluster build --watching")
             });
-        let this = Self { _process: EndedOnDrop(process), _targets: None, address };
+        let this = Self { _process: EndedOnDrop(process), _discovery: None, address };
         let deadline = Instant::now() + PATIENCE;
         while !this.ask("vector(1)").is_ok_and(|answer| answer.len() == 1) {
             assert!(Instant::now() < deadline, "{}", fs::read_to_string(folder.join("log")).unwrap());
@@ -136,34 +133,8 @@ fn draws(browser: &mut Browser, url: &str) -> bool {
     })
 }
 
-impl Targets {
-    /// Starts to write the targets to a file; returns the path of the file.
-    fn begin() -> (PathBuf, Self) {
-        static FILES: AtomicUsize = AtomicUsize::new(0);
-        let file = kept(&format!("targets-{}.json", FILES.fetch_add(1, Ordering::Relaxed)));
-        let is_dropped = Arc::<AtomicBool>::default();
-        let (place, is_over) = (file.clone(), Arc::clone(&is_dropped));
-        let thread = thread::spawn(move || {
-            while !is_over.load(Ordering::Relaxed) {
-                write_targets(&place);
-                thread::sleep(Duration::from_secs(1));
-            }
-        });
-        (file, Self { is_dropped, thread: Some(thread) })
-    }
-}
-
-impl Drop for Targets {
-    fn drop(&mut self) {
-        self.is_dropped.store(true, Ordering::Relaxed);
-        let ended = self.thread.take().expect("it is taken here alone").join();
-        assert!(ended.is_ok() || thread::panicking(), "the targets could not be written: see above");
-    }
-}
-
-/// Writes each pod of the namespace `default` that has an address, with the labels of Prometheus' own discovery.
-fn write_targets(file: &Path) {
-    let pods = listed("/api/v1/namespaces/default/pods");
+/// Returns each pod of the namespace `default` that has an address, with the labels of Prometheus' own discovery.
+fn targets() -> Vec<Value> {
     let target = |pod: &Value| {
         let address = pod["status"]["podIP"].as_str()?;
         let labels = ["annotations", "labels"].into_iter().flat_map(|kind| {
@@ -181,9 +152,5 @@ fn write_targets(file: &Path) {
         let itself = itself.map(|(key, value)| (format!("__meta_kubernetes_pod_{key}"), value.clone()));
         Some(json!({"targets": [address], "labels": labels.chain(itself).collect::<Map<_, _>>()}))
     };
-    let targets: Vec<_> = pods.iter().filter_map(target).collect();
-    // Prometheus reads the file when it changes, so an unfinished file is written under another name.
-    let whole = file.with_extension("unfinished");
-    fs::write(&whole, json!(targets).to_string()).unwrap();
-    fs::rename(&whole, file).unwrap();
+    listed("/api/v1/namespaces/default/pods").iter().filter_map(target).collect()
 }

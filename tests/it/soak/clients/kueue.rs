@@ -22,7 +22,7 @@ const HOSTNAME: &str = "kubernetes.io/hostname";
 #[ignore = "needs a node and Kueue: make clients"]
 fn an_application_runs_while_kueue_admits_it() {
     let _alone = install_alone();
-    let _kueue = Kueue::start();
+    let _kueue = kueue();
     make_queue("tests", &json!({}));
 
     // The quota is that of one application.
@@ -84,7 +84,7 @@ fn an_application_runs_while_kueue_admits_it() {
 #[ignore = "needs a node and Kueue: make clients"]
 fn an_application_rests_while_kueue_has_deactivated_it_and_runs_where_kueue_places_it() {
     let _alone = install_alone();
-    let _kueue = Kueue::start();
+    let _kueue = kueue();
     make_queue("tests", &json!({}));
     is_deactivated_and_active_again();
     is_suspended_after_its_longest_time();
@@ -236,58 +236,49 @@ fn of_kueue(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}})
 }
 
-/// A Kueue outside of the cluster, as the administrator. Its webhooks go when this value is dropped.
-struct Kueue {
-    _process: EndedOnDrop,
-}
-
-impl Kueue {
-    fn start() -> Self {
-        let program = PathBuf::from(env::var("KUEUE").expect("`make clients` sets KUEUE"));
-        let folder = kept("kueue");
-        let certificates = folder.join("certificates");
-        fs::remove_dir_all(&folder).ok();
-        fs::create_dir_all(&certificates).unwrap();
-        install(&program.with_file_name("config").join("default"), &folder);
-        let settings = json!({
-            "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
-            "leaderElection": {"leaderElect": false}, "metrics": {"bindAddress": "0"},
-            "waitForPodsReady": {"timeout": "5m", "blockAdmission": false},
-            "webhook": {"port": PORT, "certDir": certificates},
-            "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
-            // The server that lists what waits has its files in a folder of the machine.
-            "featureGates": {"SparkApplicationIntegration": true, "VisibilityOnDemand": false},
-        });
-        let file = folder.join("settings.yaml");
-        fs::write(&file, settings.to_string()).unwrap();
-        let log = File::create(folder.join("log")).unwrap();
-        let process = Command::new(program)
-            .arg("--config")
-            .arg(file)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let kueue = Self { _process: EndedOnDrop(process) };
-        until("Kueue has made its certificate", || mounted(&certificates));
-        // A port that is open is not enough. What an earlier Kueue has left makes its certificate valid at once, the API server
-        // learns of the webhooks a moment later and takes an object without them until then, and Kueue registers its own kinds
-        // before those of others. A dry run is sent although an object of this name is there.
-        let [flavor, application] = [of_kueue("ResourceFlavor", "probe"), job("probe", "end", &json!({}))];
-        let dry_run = ["create", "--dry-run=server", "--output=jsonpath={.spec.suspend}", "-f", "-"];
-        until("Kueue's webhooks answer, and suspend an application", || {
-            try_kubectl_with(&flavor, &dry_run).is_ok()
-                && try_kubectl_with(&application, &dry_run).is_ok_and(|suspend| suspend == "true")
-        });
-        kueue
-    }
-}
-
-impl Drop for Kueue {
-    fn drop(&mut self) {
-        let of = |kind: &str| format!("{kind}webhookconfiguration/kueue-{kind}-webhook-configuration");
-        kubectl(&["delete", "--ignore-not-found", &of("mutating"), &of("validating")]);
-    }
+/// Starts a Kueue outside of the cluster, as the administrator. Its webhooks go, and then it ends, when the returned value is
+/// dropped.
+fn kueue() -> (Finally, EndedOnDrop) {
+    let program = PathBuf::from(env::var("KUEUE").expect("`make clients` sets KUEUE"));
+    let folder = kept("kueue");
+    let certificates = folder.join("certificates");
+    fs::remove_dir_all(&folder).ok();
+    fs::create_dir_all(&certificates).unwrap();
+    install(&program.with_file_name("config").join("default"), &folder);
+    let settings = json!({
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration",
+        "leaderElection": {"leaderElect": false}, "metrics": {"bindAddress": "0"},
+        "waitForPodsReady": {"timeout": "5m", "blockAdmission": false},
+        "webhook": {"port": PORT, "certDir": certificates},
+        "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
+        // The server that lists what waits has its files in a folder of the machine.
+        "featureGates": {"SparkApplicationIntegration": true, "VisibilityOnDemand": false},
+    });
+    let file = folder.join("settings.yaml");
+    fs::write(&file, settings.to_string()).unwrap();
+    let log = File::create(folder.join("log")).unwrap();
+    let process = Command::new(program)
+        .arg("--config")
+        .arg(file)
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let of = |kind: &str| format!("{kind}webhookconfiguration/kueue-{kind}-webhook-configuration");
+    let webhooks = [of("mutating"), of("validating")];
+    let goes = move || drop(kubectl(&["delete", "--ignore-not-found", &webhooks[0], &webhooks[1]]));
+    let kueue = (Finally::new(goes), EndedOnDrop(process));
+    until("Kueue has made its certificate", || mounted(&certificates));
+    // A port that is open is not enough. What an earlier Kueue has left makes its certificate valid at once, the API server
+    // learns of the webhooks a moment later and takes an object without them until then, and Kueue registers its own kinds
+    // before those of others. A dry run is sent although an object of this name is there.
+    let [flavor, application] = [of_kueue("ResourceFlavor", "probe"), job("probe", "end", &json!({}))];
+    let dry_run = ["create", "--dry-run=server", "--output=jsonpath={.spec.suspend}", "-f", "-"];
+    until("Kueue's webhooks answer, and suspend an application", || {
+        try_kubectl_with(&flavor, &dry_run).is_ok()
+            && try_kubectl_with(&application, &dry_run).is_ok_and(|suspend| suspend == "true")
+    });
+    kueue
 }
 
 /// Installs what `config` has beside the program: the kinds, and the webhooks of these and of applications, which the API server
