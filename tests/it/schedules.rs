@@ -66,6 +66,8 @@ struct Expected {
     actions: Vec<String>,
     events: Vec<String>,
     status: BTreeMap<String, Value>,
+    /// What is counted of it, as `Debug` writes it.
+    outcomes: Option<Vec<String>>,
     /// The time until the next reconcile, in whole seconds.
     wake: Option<u64>,
 }
@@ -83,9 +85,10 @@ fn stories_go_as_they_are_told() {
 #[test]
 fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
     let skipped = "ScheduledRunSkipped: the run of 2026-03-01T10:00:00Z is skipped: 50 applications of";
-    for (unfinished, actions, event) in
-        [(49, json!(["start pi-1772359200"]), "ScheduledRunStarted"), (50, json!([]), skipped)]
-    {
+    for (unfinished, actions, event, outcome) in [
+        (49, json!(["start pi-1772359200"]), "ScheduledRunStarted", "Started(1s)"),
+        (50, json!([]), skipped, "Skipped(TooMany)"),
+    ] {
         let running = |i: u32| json!({"slot": format!("2026-03-01T09:{i:02}:00Z"), "state": "RUNNING"});
         let children: Vec<_> = (1..=unfinished).map(running).collect();
         let handled = json!({"handledUntil": "2026-03-01T10:00:00Z"});
@@ -97,7 +100,7 @@ fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
             },
             "steps": [{
                 "at": "2026-03-01T10:00:01Z", "children": children,
-                "expect": {"actions": actions, "events": [event], "status": handled},
+                "expect": {"actions": actions, "events": [event], "status": handled, "outcomes": [outcome]},
             }],
         });
         serde_json::from_value::<Story>(story).unwrap().goes(&format!("{unfinished} that run"));
@@ -178,6 +181,10 @@ impl Expected {
         let status = json!(plan.status);
         for (field, value) in &self.status {
             assert_eq!(status[field], *value, "{place}: {field} of {status:#}");
+        }
+        if let Some(outcomes) = &self.outcomes {
+            let counted: Vec<_> = plan.outcomes.iter().map(|outcome| format!("{outcome:?}")).collect();
+            assert_eq!(counted, *outcomes, "{place}");
         }
         if self.wake.is_some() {
             assert_eq!(plan.wake.as_ref().map(Duration::as_secs), self.wake, "{place}");

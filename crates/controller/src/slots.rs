@@ -150,6 +150,20 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn many_submissions_of_one_namespace_delay_another_by_one_turn() {
+        let slots = Slots::new(1);
+        let many = join_all((0..100).map(|_| slots.within("many", || (), takes(MOMENT))));
+        let begun = Instant::now();
+        let one = async {
+            sleep(MOMENT / 2).await;
+            slots.within("one", || (), takes(MOMENT)).await.unwrap();
+            begun.elapsed()
+        };
+        let (_, waited) = tokio::join!(many, one);
+        assert!(waited <= 3 * MOMENT, "{waited:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_that_is_given_up_gives_its_slot_back() {
         let slots = Slots::new(1);
         assert!(timeout(MOMENT, slots.within("a", || (), takes(2 * HELD_UP))).await.is_err());
