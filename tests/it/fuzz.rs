@@ -8,8 +8,10 @@ use crate::{
 };
 use pod_customization::STEPS;
 
-/// The names of the fuzzers' targets, each with what must be true for any bytes.
-const TARGETS: [(&str, fn(&[u8])); 5] = [
+/// The name of a fuzzer's target, and what must be true for any bytes.
+type Target = (&'static str, fn(&[u8]));
+
+const TARGETS: [Target; 5] = [
     ("review", fuzzed::review),
     ("annotations", fuzzed::annotations),
     ("expansion", fuzzed::expansion),

@@ -31,12 +31,15 @@ async fn the_life_of_an_application_costs_no_more_than_it_did() {
     let (sent, received) = proxy.bytes();
 
     let submitted = stream::iter(0..APPLICATIONS).for_each_concurrent(8, |i| submit(&namespace, i));
-    let ended = tokio::select! {
-        ended = timeout(PATIENCE, join(run(&namespace), submitted)) => ended,
-        never = measure(operator.id(), &peak) => match never {},
+    let whole = async {
+        let ended = timeout(PATIENCE, join(run(&namespace), submitted)).await;
+        ended.expect("all applications are COMPLETED");
+        operator.has_looked_at(APPLICATIONS).await;
     };
-    ended.expect("all applications are COMPLETED");
-    operator.has_looked_at(APPLICATIONS).await;
+    tokio::select! {
+        () = whole => {}
+        never = measure(operator.id(), &peak) => match never {},
+    }
 
     let each = |count: usize| count as f64 / APPLICATIONS as f64;
     let requests = proxy.requests().split_off(begun);

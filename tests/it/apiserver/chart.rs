@@ -484,8 +484,12 @@ async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_ch
     let namespace = Namespace::new("charted").await;
     let _gone = no_other_installation();
     let _release = Release::begin(RELEASE_APART, CHART, &["--set", "spark.jobNamespaces={charted}"]);
-    call_locally("mutatingwebhookconfiguration", "apart-spark-operator-webhook", WEBHOOK_PORT, "/mutate");
-    call_locally("validatingwebhookconfiguration", "apart-spark-operator-webhook", WEBHOOK_PORT, "/validate");
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        let name = "apart-spark-operator-webhook";
+        let configuration = calls::get(&webhooks(kind, name)).expect(kind);
+        let path = &configuration["webhooks"][0]["clientConfig"]["service"]["path"];
+        call_locally(kind, name, WEBHOOK_PORT, path.as_str().unwrap());
+    }
     // No node runs the pods of the Deployments: the test starts their programs.
     let deployments = deployments(RELEASE_APART);
     let half = |name: &'static str| {

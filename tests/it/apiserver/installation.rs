@@ -36,6 +36,8 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
     let operator = Operator::with(&namespace).candidate(4).spawn();
     let said = "the operator's account may not create events of API group events.k8s.io";
     is_not_ready(&operator, "permissions", &[said]).await;
+    let (_, body) = operator.get(HEALTH, "/readyz").await.unwrap();
+    assert_eq!(named(&body), granted_by(&events), "other verbs of the same resources are there");
 
     let removed: BTreeSet<_> = all.iter().flat_map(|(_, rules)| granted_by(rules)).collect();
     // What SparkConnects need stays, and includes one of the rights that are taken away.

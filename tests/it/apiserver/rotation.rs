@@ -125,7 +125,7 @@ pub(crate) fn hasty(namespace: &Namespace) -> Setup<'_> {
 }
 
 /// Returns the number of CAs in a caBundle.
-fn cas(bundle: &str) -> usize {
+pub(super) fn cas(bundle: &str) -> usize {
     let bytes: k8s_openapi::ByteString = serde_json::from_value(json!(bundle)).unwrap();
     String::from_utf8(bytes.0).unwrap().matches("BEGIN CERTIFICATE").count()
 }

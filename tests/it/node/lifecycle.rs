@@ -162,13 +162,15 @@ fn an_image_and_a_volume_that_there_are_not_are_named_while_drivers_wait_for_the
             reasons.iter().any(|reason| message.starts_with(reason)) && message.contains(what)
         });
         assert_eq!(application(name)["status"]["applicationState"]["state"], "SUBMITTED");
-        let suspend = json!({"spec": {"suspend": true}}).to_string();
-        kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &suspend]);
-        state_is(name, "SUSPENDED");
-        let ours = format!("--selector=sparkoperator.k8s.io/app-name={name}");
-        assert_eq!(kubectl(&["get", "pods,configmaps", &ours, "--output=name"]), "");
-        nothing_is_left(name, "background");
     }
+    let suspend = json!({"spec": {"suspend": true}}).to_string();
+    kubectl(&["patch", "sparkapp", "image-missing", "--type=merge", "--patch", &suspend]);
+    state_is("image-missing", "SUSPENDED");
+    let ours = "--selector=sparkoperator.k8s.io/app-name=image-missing";
+    assert_eq!(kubectl(&["get", "pods,configmaps", ours, "--output=name"]), "");
+    nothing_is_left("image-missing", "background");
+    // The other one is deleted while its driver waits.
+    nothing_is_left("volume-missing", "foreground");
 }
 
 /// Returns an application of `job.py` with these arguments.

@@ -4,7 +4,7 @@
 use super::{
     DEPLOYMENT, Installed, application, apply,
     browser::Browser,
-    delete, install_alone,
+    delete, install_alone, left_of,
     native::python_job,
     pod,
     reverse_proxy::ReverseProxy,
@@ -100,12 +100,17 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_
         "--ingress-class-name=nginx",
     ]);
     let mut job = job("ui-by-ingress");
-    // The pods that the operator would create itself run the same programs, but for `spark-submit`.
-    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     for role in ["driver", "executor"] {
         job["spec"][role]["podSecurityContext"] = user.clone();
     }
     let status = runs(&job, "webUIIngressAddress");
+    // Of this one, only `spark-submit` runs.
+    let mut submitted = python_job("submitted-by-ingress", "ui-job", "tests/data/node/ui/job.py");
+    submitted["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
+    submitted["spec"]["image"] = json!("localhost/no-such-image:1");
+    apply(&submitted);
+    state_is("submitted-by-ingress", "SUBMITTED");
+    delete("submitted-by-ingress");
     for role in ["driver", "executor"] {
         assert_eq!(pod("ui-by-ingress", role)["spec"]["securityContext"]["runAsUser"], USER);
     }
@@ -132,6 +137,7 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_
     let (code, complaint) = ended(&mut follows);
     assert_eq!(code, Some(3), "{complaint}");
     assert!(complaint.contains("\"ui-by-ingress\" not found"), "{complaint}");
+    until("nothing is left", || left_of("ui-by-ingress").is_empty());
 }
 
 /// Returns an application that has some jobs done by an executor, and then shows its UI.

@@ -15,7 +15,7 @@ async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_dele
     let operator = setup.argument(&format!("--max-tracked-executor-per-app={TRACKED}")).start().await;
     let expired = namespace.beside("expired-too-soon").await;
     expiry::an_edit_that_crosses_the_deletion_is_not_lost(&expired, &proxy).await;
-    namespace.apply(&application("pi", &json!({})));
+    namespace.apply(&application("pi", &json!({"timeToLiveSeconds": 3600})));
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     namespace.events_up_to("SparkDriverRunning").await;

@@ -178,7 +178,26 @@ async fn two_applications_never_have_one_address() {
     let namespace = Namespace::new("one-address").await;
     let format = "--ingress-url-format=ui.example.com/etl";
     let operator = Operator::with(&namespace).argument(format).start().await;
-    // It does not take a web UI's address from its application to choose the same.
+    // Whoever may create Ingresses can write any owner into one, also an application that asks for no address.
+    namespace.apply(&application("idle", &json!({"suspend": true})));
+    let idle = namespace.reaches("idle", "SUSPENDED").await["metadata"]["uid"].clone();
+    for (name, owner, uid) in [("forged", "nobody", json!("0")), ("idle", "idle", idle)] {
+        let owner = json!({
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": owner,
+            "uid": uid, "controller": true,
+        });
+        let service = json!({"service": {"name": "none", "port": {"number": 80}}});
+        let paths = json!([{"path": "/etl", "pathType": "Prefix", "backend": service}]);
+        namespace.apply(&json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
+            "metadata": {
+                "name": name, "labels": {"sparkoperator.k8s.io/submission-id": "none"},
+                "ownerReferences": [owner],
+            },
+            "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": paths}}]},
+        }));
+    }
+    // Nor does it take a web UI's address from its application to choose the same.
     let chosen = json!({
         "sparkConf": {"spark.ui.enabled": "false"},
         "driverIngressOptions": [
