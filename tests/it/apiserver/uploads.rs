@@ -75,10 +75,14 @@ async fn an_application_names_what_was_uploaded_for_it() {
     let left = namespace.get::<ConfigMap>("taken-hadoop-config").await.unwrap();
     assert_eq!(left["data"], by_hand["data"]);
 
-    let mut schedule = scheduled("nightly", "@yearly", &application("nightly"));
-    schedule["spec"]["suspend"] = json!(true);
-    schedule["spec"]["template"]["mainApplicationFile"] = json!("main.jar");
-    schedule["spec"]["template"]["hadoopConfigMap"] = json!("mine");
+    let schedule = json!({
+        "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "@yearly", "suspend": true, "template": {
+            "type": "Python", "sparkVersion": "4.0.1", "image": "spark", "mainApplicationFile": "main.jar",
+            "driver": {}, "executor": {}, "hadoopConfigMap": "mine",
+        }},
+    });
     // The ConfigMap `pi-hadoop-config` belongs to the application `pi`, and would be deleted with it.
     let mut of_the_same_name = schedule.clone();
     of_the_same_name["metadata"]["name"] = json!("pi");

@@ -104,10 +104,11 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_
         job["spec"][role]["podSecurityContext"] = user.clone();
     }
     let status = runs(&job, "webUIIngressAddress");
-    // Of this one, only `spark-submit` runs.
-    let mut submitted = python_job("submitted-by-ingress", "ui-job", "tests/data/node/ui/job.py");
+    // Of this one, only `spark-submit` runs: no node has room for its driver.
+    let mut submitted = job.clone();
+    submitted["metadata"]["name"] = json!("submitted-by-ingress");
     submitted["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    submitted["spec"]["image"] = json!("localhost/no-such-image:1");
+    submitted["spec"]["driver"]["coreRequest"] = json!("100");
     apply(&submitted);
     state_is("submitted-by-ingress", "SUBMITTED");
     delete("submitted-by-ingress");
