@@ -20,7 +20,7 @@ async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {
     assert_eq!(patched("/mutate", &review("CREATE", &filled_in, &Value::Null)).await, None);
 }
 
-/// What is sent, what is stored, and the answer.
+/// A review of an object: the object as it is sent and as it is stored, and the answer of the webhook.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Case {

@@ -66,7 +66,7 @@ struct Expected {
     actions: Vec<String>,
     events: Vec<String>,
     status: BTreeMap<String, Value>,
-    /// What is counted of it, as `Debug` writes it.
+    /// The outcomes that metrics count, as `Debug` writes them.
     outcomes: Option<Vec<String>>,
     /// The time until the next reconcile, in whole seconds.
     wake: Option<u64>,
