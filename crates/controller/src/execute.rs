@@ -162,7 +162,8 @@ async fn make(
 }
 
 /// Writes the executors' template into its ConfigMap, and then marks the driver with it: a change of the pod has the kubelet look
-/// at the ConfigMap at once. Reports a failure to the user.
+/// at the ConfigMap at once. Until then the driver is marked with no template, so that after a failure in between not even an
+/// edit back to the former template leaves the ConfigMap as it is. Reports a failure to the user.
 async fn renew(
     context: &Context,
     application: &SparkApplication,
@@ -172,12 +173,13 @@ async fn renew(
 ) {
     let namespace = application.namespace().unwrap_or_default();
     let client = &context.source.cluster.client;
-    let mark =
-        json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: template.fingerprint()}}});
+    let (pods, config_maps) =
+        (Calls::of::<Pod>(client, &namespace), Calls::of::<ConfigMap>(client, &namespace));
+    let mark = |mark: &str| json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: mark}}});
     let renewed = async {
-        let config_maps = Calls::of::<ConfigMap>(client, &namespace);
+        pods.patch_metadata(driver, mark("")).await?;
         config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
-        Calls::of::<Pod>(client, &namespace).patch_metadata(driver, mark).await
+        pods.patch_metadata(driver, mark(&template.fingerprint())).await
     };
     let Err(error) = renewed.await else { return };
     let why =

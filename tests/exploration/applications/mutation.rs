@@ -55,6 +55,8 @@ listed! {
         GroupLeft,
         /// The template of the executors stays as it is after an edit that leaves the run alone.
         TemplateNotRenewed,
+        /// The driver is marked with its former template while the new one is written.
+        TemplateWrittenUnmarked,
         /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
         OutcomeOfPodCounts,
         /// A submission pod that was evicted counts as succeeded.

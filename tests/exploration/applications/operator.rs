@@ -210,9 +210,12 @@ impl Model {
         };
         let mut broken = None;
         let goes_on = if call == Call::Failed {
-            // Of two requests, the first one has reached the API server.
-            if let Todo::Act(Act::RenewTemplate { name, uid, template }) = now {
-                write_template(&mut world, name, uid, template);
+            // Of three requests, the first two have reached the API server.
+            if let Todo::Act(Act::RenewTemplate { name, uid, template }) = now
+                && let Some(pod) = write_template(&mut world, name, uid, template)
+                && self.mutation != Some(Mutation::TemplateWrittenUnmarked)
+            {
+                pod.template = NO_TEMPLATE;
             }
             // An object that a driver can run without does not keep the driver from running.
             matches!(

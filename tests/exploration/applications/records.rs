@@ -2,7 +2,7 @@
 
 use super::{
     oracle::{FOREIGN, Oracle, UID, then},
-    world::{Executor, Exit, Made, Phase, Pod, RunNo, Stage, SubmissionPod},
+    world::{Executor, Exit, Made, NO_TEMPLATE, Phase, Pod, RunNo, Stage, SubmissionPod},
 };
 use api::{
     Role, SparkApplication,
@@ -23,7 +23,8 @@ impl Oracle {
             format!("spark-drv-{}-conf-map", pod.uid)
         };
         let group = self.is_grouped().then_some((batch_scheduler::VOLCANO_GROUP, "spark-pi-pg"));
-        let template = (annotation::TEMPLATE, self.templates[usize::from(pod.template)].as_str());
+        let known = (pod.template != NO_TEMPLATE).then(|| &*self.templates[usize::from(pod.template)]);
+        let template = (annotation::TEMPLATE, known.unwrap_or_default());
         let marks = group.into_iter().chain(self.is_partial().then_some(template));
         let marks: Box<[_]> = marks.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         PodSummary {

@@ -88,9 +88,13 @@ pub struct Pod {
     pub protected: bool,
     /// Whether `spark-submit` has made the pod's ConfigMap.
     pub complete: bool,
-    /// The number of the executors' template that the driver is marked with: see [`super::oracle::Oracle::template`].
+    /// The number of the executors' template that the driver is marked with, or [`NO_TEMPLATE`]: see
+    /// [`super::oracle::Oracle::template`].
     pub template: u8,
 }
+
+/// The mark of a driver whose template is being written.
+pub const NO_TEMPLATE: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
