@@ -160,7 +160,7 @@ impl Pass<'_> {
     fn submitted(&self, run: Run, spark_application_id: Option<String>) -> Plan {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
-        status.execution_attempts += 1;
+        status.execution_attempts = status.execution_attempts.saturating_add(1);
         self.note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
