@@ -470,6 +470,18 @@ fn all_mistakes_are_found_at_once() {
     assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
 }
 
+/// The next run of the application `pi` would have waited until the server's executors are gone.
+#[test]
+fn a_server_has_no_labels_of_an_application() {
+    let mut connect = Story::of(json!({})).connect;
+    connect.metadata.labels = Some([("sparkoperator.k8s.io/app-name".to_owned(), "pi".to_owned())].into());
+    let said: Vec<_> = examine(&connect).invalid.iter().map(Invalid::to_string).collect();
+    assert_eq!(
+        said,
+        ["metadata.labels: `sparkoperator.k8s.io/app-name` is of the pods of applications: take it out"]
+    );
+}
+
 #[test]
 fn a_server_of_spark_3_is_warned_of_unless_it_names_the_jar_of_spark_connect() {
     let package = json!({"spark.jars.packages": "a:b:1,org.apache.spark:spark-connect_2.12:3.5.6"});

@@ -6,6 +6,7 @@ use crate::{
     prelude::*,
 };
 use api::{ExecutorState, RunRecord, State};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::{
     Action, Driver, Observed, Plan, PodPatch, Submission, SubmissionProgress,
     auxiliary::AuxiliaryObjects,
@@ -272,6 +273,42 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!lifecycle::knows_all_pods(&application, None, Some("d1")));
     application.metadata.generation = Some(2);
     assert!(!knows(&application, Some("d1")));
+}
+
+/// A pod on a lost node stays until somebody deletes the node, and the new application of its name waited without a word.
+#[test]
+fn an_application_says_that_it_waits_for_a_pod_of_an_earlier_one_of_its_name() {
+    let mut application = pi(&Map::new(), None);
+    application.metadata.creation_timestamp = Some(Time(begin()));
+    let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": "earlier"});
+    let pod = json!({"name": "pi-driver", "uid": "d0", "role": "driver", "controller": owner});
+    let pod = record(pod, &json!({"terminating": true}), &Run::next(&application).id);
+    let driver = Driver::Pod { pod: Box::new(pod), complete: true };
+    let seen = Observed { driver, ..Observed::default() };
+    let said_after = |seconds| {
+        let now = begin() + SignedDuration::from_secs(seconds);
+        let plan = lifecycle::next(&application, &seen, now, &policy(Admin::default()));
+        assert_eq!(plan.actions, []);
+        (plan.status.application_state.state, plan.status.application_state.error_message)
+    };
+    let message = "waits until pod pi-driver is gone: see `kubectl describe pod pi-driver`; if its node is lost for good, delete \
+         the pod with --force";
+    assert_eq!(said_after(59), (State::New, None));
+    assert_eq!(said_after(60), (State::New, Some(message.to_owned())));
+}
+
+/// Whoever may write a status may write any number into it. Beyond the largest, attempts began at less than none, and
+/// retries had no end.
+#[test]
+fn a_number_of_attempts_stays_the_largest() {
+    let status = json!({"executionAttempts": i32::MAX, "submissionAttempts": i32::MAX});
+    let application = pi(&Map::new(), Some(status));
+    let progress = SubmissionProgress::Succeeded { spark_application_id: None };
+    let submission = Submission { id: Run::next(&application).id, progress };
+    let seen = Observed { submission: Some(submission), ..Observed::default() };
+    let Plan { status, .. } = lifecycle::next(&application, &seen, begin(), &policy(Admin::default()));
+    assert_eq!(status.application_state.state, State::Submitted);
+    assert_eq!((status.execution_attempts, status.submission_attempts), (i32::MAX, i32::MAX));
 }
 
 /// Other applications wait while a plan is carried out.

@@ -90,7 +90,8 @@ pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) 
         return Some(format!("{holders}: it was deleted {} ago", age(deleted)));
     }
     let what = match application.state() {
-        State::New => "it",
+        // Otherwise the operator has looked at it, and says what it waits for.
+        State::New if why(application).is_none() => "it",
         _ if !application.is_settled() => "what was asked last",
         _ => return None,
     };
@@ -164,6 +165,20 @@ pub fn short(seconds: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    /// A new application whose pod could not start was said to wait for the operator.
+    #[test]
+    fn a_new_application_waits_for_the_operator_until_its_status_says_what_it_waits_for() {
+        let waits = |status: Value| {
+            let application = json!({"metadata": {"name": "pi"}, "spec": {}, "status": status});
+            waits_for(&serde_json::from_value(application).unwrap(), |_| String::new())
+        };
+        let unseen = "the operator, which has not looked at it yet";
+        assert_eq!(waits(Value::Null).as_deref(), Some(unseen));
+        let said = json!({"applicationState": {"errorMessage": "submission pod pi-1: ErrImagePull"}, "driverInfo": {}});
+        assert_eq!(waits(said), None);
+    }
 
     #[test]
     fn ages_are_told_in_the_largest_unit() {

@@ -5,8 +5,12 @@ use crate::{
     CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, application::as_application, names, objects, options::image,
     server_pod::server_pod,
 };
-use api::{LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec, names::submit_conf};
+use api::{
+    LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec,
+    names::{conf, label, submit_conf},
+};
 use k8s_openapi::api::core::v1::Service;
+use kube_core::ResourceExt;
 use spark_client::Line;
 use submission::{
     exposure::ExposureRight,
@@ -52,6 +56,7 @@ pub fn examine(connect: &SparkConnect) -> Findings {
     }
     check_name("SparkConnect", &connect.metadata, names::LONGEST_NAME, &mut findings);
     fields(connect, &mut findings);
+    labels(connect, &mut findings);
     service(connect, &mut findings);
     let of_application = validation::examine(&as_application(connect), Files::Stay);
     for invalid in of_application.invalid {
@@ -148,6 +153,29 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
         let field = format!("spec.sparkConf[{}]", submit_conf::CONNECT_PORT);
         findings
             .warn(field, format_args!("is ignored: clients connect to port {CONNECT_PORT} of the Service"));
+    }
+}
+
+/// Refuses the labels by which the operator finds the pods of applications: the pods of a server would be taken for those of
+/// an application, whose next run waits until they are gone.
+fn labels(connect: &SparkConnect, findings: &mut Findings) {
+    let SparkConnectSpec { server, executor, spark_conf, .. } = &connect.spec;
+    let of_executors = conf::kubernetes(Role::Executor, conf::LABEL_PREFIX);
+    for key in [label::APP_NAME, label::SUBMISSION_ID] {
+        let why = format!("`{key}` is of the pods of applications: take it out");
+        if connect.labels().contains_key(key) {
+            findings.refuse("metadata.labels", &why);
+        }
+        for (section, template) in [("server", &server.template), ("executor", &executor.template)] {
+            let labels = template.as_ref().map(|template| &template.json()["metadata"]["labels"]);
+            if labels.is_some_and(|labels| !labels[key].is_null()) {
+                findings.refuse(format_args!("spec.{section}.template.metadata.labels"), &why);
+            }
+        }
+        let property = format!("{of_executors}{key}");
+        if spark_conf.contains_key(&property) {
+            findings.refuse(format_args!("spec.sparkConf[{property}]"), &why);
+        }
     }
 }
 

@@ -90,7 +90,12 @@ impl PodIndex {
         let keyed = |pod: KeptPod| Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept));
         self.pods.apply(event, key, keyed, |application, pod| {
             if pod.role == Some(Role::Driver) {
-                self.departed.write().insert(application.clone(), Box::new(pod.clone()));
+                let is_owned = |pod: &PodSummary| pod.is_of_application(&application.1);
+                let mut departed = self.departed.write();
+                // A pod that only has the labels of a driver does not hide how a driver ended.
+                if is_owned(pod) || !departed.get(application).is_some_and(|known| is_owned(known)) {
+                    departed.insert(application.clone(), Box::new(pod.clone()));
+                }
             }
         })
     }
@@ -137,5 +142,25 @@ mod tests {
         }
         index.forget_others(&HashSet::from([key("pi")]));
         assert!(index.of(&key("pi")).1.is_some() && index.of(&key("gone")).1.is_none());
+    }
+
+    #[test]
+    fn a_pod_that_only_has_the_labels_of_a_driver_does_not_hide_how_a_driver_ended() {
+        let index = PodIndex::default();
+        let departed = |pod: KeptPod| {
+            index.apply(Event::Delete(pod));
+            index.of(&key("pi")).1.unwrap().name.clone()
+        };
+        let owned = json!([{
+            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "pi", "uid": "u1",
+            "controller": true,
+        }]);
+        let pod = json!({"metadata": {
+            "name": "pi-driver", "namespace": "default", "ownerReferences": owned,
+            "labels": {"sparkoperator.k8s.io/app-name": "pi", "spark-role": "driver"},
+        }});
+        assert_eq!(departed(driver("copy", "pi")), "copy");
+        assert_eq!(departed(from_value(pod).unwrap()), "pi-driver");
+        assert_eq!(departed(driver("copy", "pi")), "pi-driver");
     }
 }

@@ -126,9 +126,9 @@ fn facts(application: &SparkApplication) -> Markup {
             dt { "Attempts" } dd { (status.execution_attempts) " of the driver, " (status.submission_attempts) " submissions" }
             @if let Some(executors) = summary::executors(application) { dt { "Executors" } dd { (executors) } }
             @if let Some(scheduler) = summary::batch_scheduler(application) {
-                dt { "Scheduler" } dd { (scheduler) }
+                dt { "Scheduler" } dd { (line(&scheduler)) }
             }
-            @if let Some(id) = &status.spark_application_id { dt { "Spark calls it" } dd { code { (id) } } }
+            @if let Some(id) = &status.spark_application_id { dt { "Spark calls it" } dd { code { (line(id)) } } }
         }
     }
 }
@@ -176,7 +176,7 @@ mod tests {
     fn the_sentence_is_that_of_sparkctl_and_text_of_others_stays_text() {
         let application: SparkApplication = from_value(json!({
             "metadata": {"name": "pi", "namespace": "team-a"},
-            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
+            "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}, "batchScheduler": "a\u{202e}b"},
             "status": {
                 "applicationState": {"state": "FAILED", "errorMessage": "driver failed: <img src=x onerror=alert(1)>\u{1b}[2J"},
                 "driverInfo": {}, "runs": [{"ordinal": 1, "reason": "</td><script>", "exitCode": 1, "cause": "\u{202e}x"}],
@@ -192,6 +192,8 @@ mod tests {
         let runs = runs(&application, now).into_string();
         assert!(runs.contains("<td>&lt;/td&gt;&lt;script&gt;, exit code 1</td>"), "{runs}");
         assert!(runs.contains("<td>\u{fffd}x</td>"), "{runs}");
+        let facts = facts(&application).into_string();
+        assert!(facts.contains("<dd>a\u{fffd}b</dd>"), "{facts}");
     }
 
     #[test]

@@ -10,11 +10,12 @@ use api::{
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kube::Resource;
+use kube::{Resource, core::error_boundary::InvalidObject};
 use plan::quota::present_sum;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use spark_operator_client::summary::{self, Tone};
+use work::caught_now;
 
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
@@ -36,7 +37,15 @@ pub(crate) fn reduced<R: Row>(object: &RawValue) -> (Key, String, R) {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let metadata = read.meta();
     let key = (text(&metadata.namespace).into(), text(&metadata.name).into());
-    (key, text(&metadata.resource_version), R::of(&read))
+    (key, text(&metadata.resource_version), row(&read, R::of))
+}
+
+/// Returns the row that `of` makes of an object. What is not caught here ends a caller's whole list.
+fn row<K: Resource, R>(read: &Lenient<K>, of: impl Fn(&Lenient<K>) -> R) -> R {
+    caught_now(|| of(read)).unwrap_or_else(|bug| {
+        let metadata = read.meta().clone();
+        of(&Lenient(Err(Box::new(InvalidObject { error: bug.to_string(), metadata }))))
+    })
 }
 
 /// An application as lists show it.
@@ -258,6 +267,19 @@ mod tests {
         let (.., row) = reduced::<Application>(&object(&json!({"type": "Ruby"}), &json!({})));
         assert_eq!((row.state, row.created.is_some(), &*row.owner), (None, true, "nightly"));
         assert!(row.why.contains("Ruby"), "{}", row.why);
+    }
+
+    #[test]
+    fn an_application_over_which_there_is_a_bug_is_a_row_that_says_so() {
+        let spec = json!({"type": "Python", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
+        let status = json!({"applicationState": {"state": "RUNNING"}, "driverInfo": {}});
+        let (read, _) = Lenient::<SparkApplication>::parse(&object(&spec, &status));
+        let row = row(&read, |read| {
+            assert!(read.0.is_err(), "beyond the end");
+            Application::of(read)
+        });
+        assert_eq!((row.state, &*row.owner), (None, "nightly"));
+        assert_eq!(&*row.why, "a bug of the operator: beyond the end");
     }
 
     #[test]

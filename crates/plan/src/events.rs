@@ -129,17 +129,19 @@ events! {
 pub const RUNS_ON: &str = "the application runs on";
 
 /// Returns the event for one or several executors that have reached `state`. Of several executors, only the first few
-/// are named. `failure` is why they failed.
-pub(super) fn executors(pods: &[&str], state: ExecutorState, failure: Option<&str>) -> Event {
+/// are named. `why` is how they failed, or what they wait for.
+pub(super) fn executors(pods: &[&str], state: ExecutorState, why: Option<&str>) -> Event {
     const NAMED: usize = 5;
     let be = if pods.len() == 1 { "is " } else { "are " };
     let (severity, reason, be, how) = match state {
         ExecutorState::Pending => (Severity::Normal, "SparkExecutorPending", be, "pending"),
         ExecutorState::Running => (Severity::Normal, "SparkExecutorRunning", be, "running"),
         ExecutorState::Completed => (Severity::Normal, "SparkExecutorCompleted", "", "completed"),
-        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "", failure.unwrap_or("failed")),
+        ExecutorState::Failed => (Severity::Warning, "SparkExecutorFailed", "", why.unwrap_or("failed")),
         ExecutorState::Unknown => (Severity::Warning, "SparkExecutorUnknown", "", "in unknown state"),
     };
+    let waiting = why.filter(|_| state == ExecutorState::Pending);
+    let how = waiting.map_or_else(|| how.to_owned(), |why| format!("{how}: {why}"));
     if let [pod] = pods {
         return Event::of_pod(severity, reason, pod, format!("Executor {pod} {be}{how}"));
     }

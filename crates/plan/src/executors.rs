@@ -58,19 +58,23 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
     let changed = changed.filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
     let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
     for (pod, state) in changed {
-        let mut what = (state, (state == ExecutorState::Failed).then(|| failure(pod)));
+        let why = match state {
+            ExecutorState::Failed => Some(failure(pod)),
+            ExecutorState::Pending => pod.waiting_for(),
+            ExecutorState::Running | ExecutorState::Completed | ExecutorState::Unknown => None,
+        };
+        let mut what = (state, why);
         if !told.contains_key(&what) && told.len() >= DIFFERENT_EVENTS {
             what.1 = None;
         }
         told.entry(what).or_default().push(&pod.name);
     }
-    let events =
-        told.iter().map(|((state, failure), pods)| events::executors(pods, *state, failure.as_deref()));
+    let events = told.iter().map(|((state, why), pods)| events::executors(pods, *state, why.as_deref()));
     (states, events.collect())
 }
 
-/// How many different events are sent at once. There can be as many reasons for failures as there are executors; beyond
-/// this number, failures are reported without their reasons.
+/// How many different events are sent at once. There can be as many reasons as there are executors; beyond this number,
+/// executors that have failed or wait are reported without them.
 const DIFFERENT_EVENTS: usize = 8;
 
 /// Returns at most `limit` of `states`, and no more than there is room for.

@@ -2,7 +2,7 @@
 //! and history are valid.
 
 use super::{Findings, names};
-use api::{ConcurrencyPolicy, LONGEST_LABEL, ScheduledSparkApplication, SparkApplication};
+use api::{ConcurrencyPolicy, LONGEST_LABEL, ScheduledSparkApplication, SparkApplication, label};
 use cron::{Rhythm, Schedule, Zone};
 use jiff::Timestamp;
 use kube_core::ObjectMeta;
@@ -97,6 +97,12 @@ pub(super) fn check(
         if let Some(limit @ ..0) = limit {
             findings.warn(field, format_args!("`{limit}` is negative and counts as 0"));
         }
+    }
+    // Kueue resumes what has a queue.
+    let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
+    if spec.template.suspend == Some(true) && !is_queued {
+        let what = "each application waits until somebody resumes it; `spec.suspend` stops the schedule";
+        findings.warn("spec.template.suspend", what);
     }
 }
 

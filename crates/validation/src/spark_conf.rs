@@ -1,7 +1,7 @@
 //! Checks that sparkConf does not set properties that belong to the operator.
 
 use super::{Subject, customization, nearest, property};
-use api::{Role, SparkPodSpec, batch_scheduler, conf, label, submit_conf};
+use api::{Role, SparkPodSpec, annotation, batch_scheduler, conf, label, submit_conf};
 use submission::{RoleField, driver_pod_name};
 
 /// Refuses the keys that Kubeflow's operator refuses too, in the same words.
@@ -29,15 +29,26 @@ pub(super) fn denied(subject: &Subject) {
 }
 
 /// Refuses annotations of the contract in `sparkConf` and in the annotations of a role. The operator writes these
-/// annotations into the pod template, but in Spark an annotation from the configuration overrides the template.
+/// annotations into the pod template, but in Spark an annotation from the configuration overrides the template. Refuses the
+/// mark of a driver whose executors' template can be written anew there, too, and in its template: another driver would be
+/// taken for one.
 pub(super) fn contract(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
     let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
     let configured = configured.map(|key| ("sparkConf".to_owned(), key));
     let stated = pod.annotations.keys().map(|key| (format!("{role}.annotations"), key.as_str()));
-    for (field, key) in configured.chain(stated).filter(|(_, key)| pod_customization::is_of_contract(key)) {
-        let why = "is the operator's: say it in the field of spec that it is made from";
-        subject.refuse(field, format_args!("`{key}` {why}"));
+    for (field, key) in configured.chain(stated) {
+        if pod_customization::is_of_contract(key) {
+            let why = "is the operator's: say it in the field of spec that it is made from";
+            subject.refuse(field, format_args!("`{key}` {why}"));
+        } else if key == annotation::TEMPLATE && role == Role::Driver {
+            subject.refuse(field, format_args!("`{key}` is the operator's: take it out"));
+        }
+    }
+    let templated = pod.template.as_ref().map(|template| &template.json()["metadata"]["annotations"]);
+    if role == Role::Driver && templated.is_some_and(|given| !given[annotation::TEMPLATE].is_null()) {
+        let why = format_args!("`{}` is the operator's: take it out", annotation::TEMPLATE);
+        subject.refuse(format_args!("{role}.template.metadata.annotations"), why);
     }
 }
 

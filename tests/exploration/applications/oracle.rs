@@ -312,9 +312,7 @@ impl Oracle {
         let now = if late { long_after() } else { then() };
         let mut plan = self.mutated(&real, &observed, now);
         let wrong = self.wrong(&real, &observed, now, &plan);
-        if !self.setting.has_messages {
-            unsaid(&real, &mut plan.status);
-        }
+        unsaid(&real, &mut plan.status, self.setting.has_messages);
         let writes = real.status.clone().unwrap_or_default() != plan.status;
         let restored = plan.auxiliary.iter().filter_map(|action| self.about_group(action, seen.group));
         let acts = plan.actions.iter().map(|action| self.act(action)).chain(restored).collect();
@@ -587,10 +585,14 @@ impl Oracle {
     }
 }
 
-/// Removes from a status the message about a submission pod that is not done.
-fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus) {
+/// Removes from a status the message about a pod that stays, and the one about a submission pod that is not done unless it
+/// is kept.
+fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus, keeps_submissions: bool) {
+    let is_unsaid = |said: &&String| {
+        said.starts_with("waits until pod ") || !keeps_submissions && said.starts_with("submission pod ")
+    };
     let said = status.application_state.error_message.as_ref();
-    let Some(said) = said.filter(|said| said.starts_with("submission pod ")).cloned() else { return };
+    let Some(said) = said.filter(is_unsaid).cloned() else { return };
     let before = before.status.as_ref().and_then(|status| status.application_state.error_message.clone());
     for condition in status.conditions.iter_mut().filter(|condition| condition.message == said) {
         condition.message = before.clone().unwrap_or_default();

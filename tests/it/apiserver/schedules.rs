@@ -103,6 +103,11 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
     };
     let operator = setup().start().await;
     let alone = "a".repeat(44);
+    // Somebody has copied one of its runs, and the copy does not end: it is no run of the schedule.
+    let mut copy = application("copy");
+    copy["metadata"]["labels"] = json!({"sparkoperator.k8s.io/scheduled-app-name": alone});
+    namespace.apply(&copy);
+    namespace.reaches("copy", "SUBMITTED").await;
     namespace
         .apply(&schedule(&alone, &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
     let mut last = String::new();

@@ -222,8 +222,15 @@ impl Context {
         let live = ListParams::default()
             .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
             .fields("status.phase!=Succeeded,status.phase!=Failed");
-        let is_of_one_that_is_there =
-            |application: &String| children.iter().any(|child| child.name == *application);
+        // Whoever copies a run of the schedule copies its labels.
+        let is_foreign = |name: &String| {
+            let is_lost = lost.as_ref().is_some_and(|lost| lost.contains(name));
+            let application = self.source.cluster.application(&namespace, name);
+            !is_lost && application.is_some_and(|application| !application.kept.is_of(&owner))
+        };
+        let is_of_one_that_is_there = |application: &String| {
+            children.iter().any(|child| child.name == *application) || is_foreign(application)
+        };
         let mut has_pods = false;
         let lists = &self.source.cluster.lists;
         let listed = pods.list(lists, Request::list_metadata, live, |pod: Metadata| {

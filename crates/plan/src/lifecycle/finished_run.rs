@@ -118,16 +118,16 @@ impl Pass<'_> {
     }
 
     pub(super) fn finish_invalidating(&self) -> Plan {
-        if let Some(actions) = self.clear() {
-            return self.acting(actions);
+        if let Some(plan) = self.clear() {
+            return plan;
         }
         Plan { actions: self.clean_up(), ..self.pending_rerun(self.status.clone(), Cause::SpecEdited) }
     }
 
-    /// Returns the actions that remain until no pod of this application runs any more; none if no pod runs.
-    pub(super) fn clear(&self) -> Option<Vec<Action>> {
+    /// Returns the plan that goes on until no pod of this application runs any more; none if no pod runs.
+    pub(super) fn clear(&self) -> Option<Plan> {
         if self.is_submitting() {
-            return Some(vec![Action::StopSubmission]);
+            return Some(self.acting(vec![Action::StopSubmission]));
         }
         let strays = self.strays(None);
         let driver = self.driver();
@@ -136,7 +136,8 @@ impl Pass<'_> {
         if driver.is_none() && is_empty && self.seen.driver != Driver::Unseen {
             return None;
         }
-        Some(driver.and_then(Action::delete).into_iter().chain(Self::delete_strays(&strays)).collect())
+        let deleted = driver.and_then(Action::delete).into_iter().chain(Self::delete_strays(&strays));
+        Some(self.until_gone(driver.into_iter().chain(strays), deleted.collect()))
     }
 
     /// Returns the actions that delete the objects which the ended run has left in addition to its pods.

@@ -11,7 +11,9 @@ impl Pass<'_> {
         let submission_id = self.status.submission_id.as_deref().unwrap_or_default();
         match &self.seen.driver {
             Driver::Unseen => self.stay(Some(SOON)),
-            Driver::Pod { pod, .. } if pod.is_of(Role::Driver, submission_id) => self.driver_seen(pod),
+            Driver::Pod { pod, .. } if pod.is_of(Role::Driver, submission_id) && !self.is_of_another(pod) => {
+                self.driver_seen(pod)
+            }
             Driver::Pod { .. } | Driver::Gone => self.driver_gone(),
         }
     }
@@ -84,8 +86,17 @@ impl Pass<'_> {
         if why.is_empty() { unmounted } else { Some(why.join("; ")) }
     }
 
+    /// Whether another object than the application controls `pod`. Kubeflow's operator makes drivers without a controller
+    /// if its webhook is off.
+    fn is_of_another(&self, pod: &PodSummary) -> bool {
+        pod.controller.is_some() && !pod.is_controlled_by(self.uid())
+    }
+
     fn driver_gone(&self) -> Plan {
-        if let Some(pod) = self.seen.departed.as_ref().filter(|pod| has_ended(self.application, pod)) {
+        // Its labels alone do not tell: anybody who may create pods writes what he likes into them.
+        let departed = self.seen.departed.as_deref();
+        let departed = departed.filter(|pod| pod.name == driver_name(self) && !self.is_of_another(pod));
+        if let Some(pod) = departed.filter(|pod| has_ended(self.application, pod)) {
             return self.driver_seen(pod);
         }
         if self.status.application_state.state == State::Submitted {
@@ -95,7 +106,7 @@ impl Pass<'_> {
                 return self.stay(Some(rest));
             }
         }
-        let why = self.seen.departed.as_ref().and_then(|pod| pod.message.as_ref());
+        let why = departed.and_then(|pod| pod.message.as_ref());
         let why = why.map_or_else(String::new, |why| format!(": {why}"));
         let message = format!("driver pod not found{why}");
         let mut status = self.moved(State::Failing, Some(message.clone()));

@@ -8,15 +8,20 @@
 
 use super::{Cause, EVENTUALLY, Pass, SOON, history, restart};
 use crate::{
-    Action, Driver, Plan, SubmissionProgress,
+    Action, Driver, Plan, SubmissionProgress, between,
     driver::{self, Standing},
     events,
     extension::AT_ONCE,
     submission_plan::{self, Chosen},
 };
-use api::{ApplicationState, ExecutorState, Role, SparkApplicationStatus, State, annotation, excerpt};
+use api::{
+    ApplicationState, ExecutorState, Role, SparkApplicationStatus, State, annotation, condition::RECONCILING,
+    excerpt,
+};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use pods::PodSummary;
+use std::time::Duration;
 use submission::{
     driver_pod_name,
     run::{Run, SubmissionId},
@@ -65,11 +70,14 @@ impl Pass<'_> {
                     Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
                         // The driver is what tells that its objects are to go, so it goes last.
-                        self.acting(beside.into_iter().chain(Action::delete(pod)).collect())
+                        let actions = beside.into_iter().chain(Action::delete(pod)).collect();
+                        self.until_gone([&**pod], actions)
                     }),
                     // The pod belongs to a deleted application that had the same name. Kubernetes deletes the pods of
                     // that application.
-                    Standing::Foreign if pod.is_of_application(self.name()) => self.stay(Some(SOON)),
+                    Standing::Foreign if pod.is_of_application(self.name()) => {
+                        self.until_gone([&**pod], Vec::new())
+                    }
                     Standing::Foreign => self.submission_failed(run, taken(pod)),
                 }
             }
@@ -79,7 +87,9 @@ impl Pass<'_> {
                 let strays = self.strays(Some(&run.id));
                 if !strays.is_empty() {
                     let recorded = self.forerunner_recorded(&run);
-                    return recorded.unwrap_or_else(|| self.acting(Self::delete_strays(&strays)));
+                    return recorded.unwrap_or_else(|| {
+                        self.until_gone(strays.iter().copied(), Self::delete_strays(&strays))
+                    });
                 }
                 match submission {
                     None => self.submit(run),
@@ -150,7 +160,7 @@ impl Pass<'_> {
     fn submitted(&self, run: Run, spark_application_id: Option<String>) -> Plan {
         let mut status = self.with_run(run);
         status.spark_application_id = spark_application_id;
-        status.execution_attempts += 1;
+        status.execution_attempts = status.execution_attempts.saturating_add(1);
         self.note_ui(&mut status);
         self.plan(status, vec![events::application_submitted(self.name())], Some(SOON))
     }
@@ -246,6 +256,52 @@ impl Pass<'_> {
     pub(super) fn acting(&self, actions: Vec<Action>) -> Plan {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
+
+    /// Returns the plan that carries out `actions` and waits until `pods` are gone. If one that was deleted before stays for
+    /// [`LONG`], the status says which: the pods of a lost node stay until somebody deletes the node or the pods, and those with a
+    /// finalizer until it is removed.
+    pub(super) fn until_gone<'p>(
+        &self,
+        pods: impl IntoIterator<Item = &'p PodSummary>,
+        actions: Vec<Action>,
+    ) -> Plan {
+        let mut plan = self.acting(actions);
+        let is_deleted_now = |uid: &str| {
+            let mut deleted = plan.actions.iter();
+            deleted.any(|action| matches!(action, Action::DeletePod { uid: other, .. } if other == uid))
+        };
+        let is_long = self.waits_since().is_some_and(|since| between(since, self.now) >= LONG);
+        let mut left: Vec<_> =
+            pods.into_iter().filter(|pod| is_long && !is_deleted_now(&pod.uid)).map(stays).collect();
+        let message = &mut plan.status.application_state.error_message;
+        // Of several pods, the one that the status names already is named as long as it is there.
+        if !left.is_empty() && !message.as_ref().is_some_and(|message| left.contains(message)) {
+            *message = Some(left.swap_remove(0));
+        }
+        plan
+    }
+
+    /// Returns the time since which the application does not do what its spec asks for: that of its condition, or of its
+    /// creation.
+    fn waits_since(&self) -> Option<Timestamp> {
+        let mut conditions = self.status.conditions.iter();
+        let reconciling = conditions.find(|condition| condition.type_ == RECONCILING);
+        let since = reconciling.map(|condition| &condition.last_transition_time);
+        since.or(self.application.metadata.creation_timestamp.as_ref()).map(|time| time.0)
+    }
+}
+
+/// The time after which the status says which pod an application waits for that is to be gone. Most are gone after their grace
+/// period, which is half a minute.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Returns the message that an application waits for the end of `pod`.
+fn stays(pod: &PodSummary) -> String {
+    let name = &pod.name;
+    format!(
+        "waits until pod {name} is gone: see `kubectl describe pod {name}`; if its node is lost for good, delete the pod \
+         with --force"
+    )
 }
 
 /// Removes from `status` the fields that belong to a run that has ended, and writes the state that follows.

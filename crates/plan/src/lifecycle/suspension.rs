@@ -45,8 +45,8 @@ impl Pass<'_> {
     /// Moves the application to SUSPENDED only when none of its pods runs any more: a queue such as Kueue may then give
     /// the resources of this application to another application.
     pub(super) fn finish_suspending(&self) -> Plan {
-        if let Some(actions) = self.clear() {
-            return self.acting(actions);
+        if let Some(plan) = self.clear() {
+            return plan;
         }
         let mut status = self.status.clone();
         reset(&mut status, State::Suspended);
