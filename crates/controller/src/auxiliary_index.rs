@@ -76,21 +76,18 @@ impl AuxiliaryIndex {
         (there, unwatched)
     }
 
-    /// Returns the first of `addresses` that an Ingress of another application has, with the namespace and name of that
-    /// application. `uid` is the application that asks for the addresses. Whoever may create Ingresses can write any
-    /// owner into one; so only the Ingress of an application counts that `takes` the address, too: it is asked with the
-    /// application's key and uid.
+    /// Returns the first of `addresses` that the Ingress of an application has, with the namespace and name of that
+    /// application. Whoever may create Ingresses can write any owner into one; so only the Ingress of an application
+    /// counts that `takes` the address, too: it is asked with the application's key and uid.
     pub(super) fn holder(
         &self,
         addresses: &[String],
-        uid: &str,
         takes: impl Fn(&Key, &str, &str) -> bool,
     ) -> Option<(String, Key)> {
         let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.records.read();
         addresses.iter().find_map(|address| {
             let has = |(key, object): &(&Key, &AuxiliaryObject)| {
-                object.owner != uid
-                    && !object.terminating
+                !object.terminating
                     && object.addresses.contains(address)
                     && takes(key, &object.owner, address)
             };

@@ -7,7 +7,7 @@ use super::{
     events::reference,
     key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
-    reconcile_memory::{Attempt, Claim, Note},
+    reconcile_memory::{Attempt, Note},
     source::Source,
     watch::Readable,
 };
@@ -46,10 +46,11 @@ impl Applications {
         application: &SparkApplication,
         asked: AskedAddresses,
     ) -> AuxiliaryObjects {
-        let (there, unwatched) = self.cluster.auxiliary.of(&key(application));
+        let key = key(application);
+        let (there, unwatched) = self.cluster.auxiliary.of(&key);
         let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
         let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
-            note.asked = Some(asked);
+            note.asked = Some((key, asked));
             note.attempts.iter().map(tried).collect()
         });
         AuxiliaryObjects { there, unwatched, tries }
@@ -66,32 +67,32 @@ impl Applications {
     ) {
         let uid = application.uid().unwrap_or_default();
         for auxiliary in actions {
-            let (child, wanted) = match &auxiliary {
+            let (child, addresses) = match &auxiliary {
                 AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
                     (ObjectKey::of(object).unwrap_or_default(), addresses(object))
                 }
                 AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
-            let taken = {
-                let mut notes = self.memory.lock();
-                let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
-                let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.takes(one, true)));
-                let taken = self.holder(&notes, &wanted, is_of_ui, &uid);
-                let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
-                let (before, told) =
-                    attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
-                let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
-                    addresses: AskedAddresses(wanted.into_iter().map(|one| (one, is_of_ui)).collect()),
-                    application: key(application),
-                });
-                let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
-                attempts.insert(child.clone(), attempt);
-                taken
-            };
+            let taken = self.begin(&uid, &child, addresses, now);
             let (applications, about, run) = (self.clone(), reference(application, &()), run.to_owned());
             background
                 .start(async move { applications.carry_out(about, run, &child, auxiliary, taken).await });
         }
+    }
+
+    /// Records that the work on an object begins, which gives it these addresses. Returns why it may not have them, if another
+    /// application has one.
+    fn begin(&self, uid: &str, child: &ObjectKey, addresses: Vec<String>, now: Timestamp) -> Option<String> {
+        let mut notes = self.memory.lock();
+        let asked = notes.get(uid).and_then(|note| note.asked.as_ref());
+        let is_of_ui = asked.is_some_and(|(_, asked)| addresses.iter().all(|one| asked.takes(one, true)));
+        let taken = self.holder(&notes, &addresses, is_of_ui, uid);
+        let attempts = &mut notes.entry(uid.to_owned()).or_default().attempts;
+        let (before, told) = attempts.remove(child).map(|before| (before.tried, before.told)).unzip();
+        let claims = if taken.is_none() { addresses } else { Vec::new() };
+        let tried = Try { claims, ..Try::begun(before, now) };
+        attempts.insert(child.clone(), Attempt { tried, told: told.flatten() });
+        taken
     }
 
     /// Carries out an action for the application to which `about` refers.
@@ -160,21 +161,21 @@ impl Applications {
         if addresses.is_empty() {
             return None;
         }
-        let others = notes.iter().filter(|(other, _)| *other != uid);
-        let mut claims = others.flat_map(|(other, note)| {
-            note.attempts.values().filter_map(move |attempt| Some((other, attempt.claim.as_ref()?)))
-        });
-        let claimed = claims.find_map(|(other, claim)| {
-            let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
-            let is_driven = self.is_driven(&claim.application, other);
-            is_driven.then(|| (address.clone(), claim.application.clone()))
-        });
-        let takes = |key: &Key, other: &str, address: &str| {
-            let asked = notes.get(other).and_then(|other| other.asked.as_ref());
-            asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
+        let takes = |application: &Key, owner: &str, address: &str| {
+            let asked = notes.get(owner).and_then(|other| other.asked.as_ref());
+            owner != uid
+                && asked.is_none_or(|(_, asked)| asked.takes(address, is_of_ui))
+                && self.is_driven(application, owner)
         };
+        let claimed = notes.iter().find_map(|(owner, note)| {
+            let (application, _) = note.asked.as_ref()?;
+            let mut claims = note.attempts.values().flat_map(|attempt| &attempt.tried.claims);
+            let address =
+                claims.find(|claim| addresses.contains(claim) && takes(application, owner, claim))?;
+            Some((address.clone(), application.clone()))
+        });
         let (address, (namespace, name)) =
-            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, uid, takes))?;
+            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
@@ -284,21 +285,23 @@ mod tests {
         Source::new(cluster, &setup.workloads.applications, store)
     }
 
-    fn of_ui(addresses: &[&str]) -> AskedAddresses {
-        AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect())
+    /// Has an application ask for these addresses of its web UI.
+    fn asks(driven: &Applications, (namespace, name, uid): (&str, &str, &str), addresses: &[&str]) {
+        let asked = AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect());
+        let key = (namespace.to_owned(), name.to_owned());
+        driven.memory.with(uid, |note| note.asked = Some((key, asked)));
     }
 
     /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.
     #[tokio::test]
     async fn an_address_is_claimed_as_long_as_its_application_is_there() {
-        for applications in [vec![], vec![("ours", "pi", "1")]] {
+        let pi = ("ours", "pi", "1");
+        for applications in [vec![], vec![pi]] {
             let driven = driven(&applications);
-            let claim =
-                Claim { addresses: of_ui(&[ADDRESS]), application: ("ours".to_owned(), "pi".to_owned()) };
-            let attempt =
-                Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
+            asks(&driven, pi, &[ADDRESS]);
             let ingress = ObjectKind::INGRESS.named("pi-ui-ingress");
-            driven.memory.with("1", |note| note.attempts.insert(ingress, attempt));
+            let taken = driven.begin("1", &ingress, vec![ADDRESS.to_owned()], Timestamp::UNIX_EPOCH);
+            assert_eq!(taken, None);
             let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, "2");
             assert_eq!(holder.is_some(), !applications.is_empty());
         }
@@ -324,9 +327,9 @@ mod tests {
                 ("theirs", "asking", asking),
             ];
             let driven = driven(&applications);
-            driven.memory.with(other, |note| note.asked = Some(of_ui(&[ADDRESS])));
-            driven.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
-            driven.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            asks(&driven, applications[1], &[ADDRESS]);
+            asks(&driven, applications[2], &[]);
+            asks(&driven, applications[3], &[ADDRESS]);
             driven.cluster.auxiliary.apply_ingress(json!({
                 "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
                 "metadata": {

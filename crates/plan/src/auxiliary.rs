@@ -70,6 +70,9 @@ pub struct Try {
     pub is_under_way: bool,
     /// The submission id of the run for which the object was created.
     pub made_for: Option<String>,
+    /// The addresses that the last attempt gives to an Ingress. They count as taken before the watch reports the Ingress, so
+    /// that two applications cannot get the same address at the same time.
+    pub claims: Vec<String>,
 }
 
 /// The first pause between two attempts for the same object: long enough for the watch to report the result of the
@@ -80,12 +83,12 @@ const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Try {
-    /// Returns the record of a new attempt that begins now and follows `before`.
+    /// Returns the record of a new attempt that begins now, follows `before` and claims no address.
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
         let recent = before.filter(|before| crate::between(before.last, now) < before.pause() * 2);
         let count = recent.as_ref().map_or(0, |before| before.count).saturating_add(1);
         let made_for = recent.and_then(|before| before.made_for);
-        Self { count, last: now, is_under_way: true, made_for }
+        Self { count, last: now, is_under_way: true, made_for, claims: Vec::new() }
     }
 
     fn pause(&self) -> Duration {
