@@ -7,7 +7,7 @@ use super::{
     events::reference,
     key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
-    reconcile_memory::{Attempt, Note},
+    reconcile_memory::Note,
     source::Source,
     watch::Readable,
 };
@@ -48,10 +48,9 @@ impl Applications {
     ) -> AuxiliaryObjects {
         let key = key(application);
         let (there, unwatched) = self.cluster.auxiliary.of(&key);
-        let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
         let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
             note.asked = Some((key, asked));
-            note.attempts.iter().map(tried).collect()
+            note.tries.clone()
         });
         AuxiliaryObjects { there, unwatched, tries }
     }
@@ -87,11 +86,10 @@ impl Applications {
         let asked = notes.get(uid).and_then(|note| note.asked.as_ref());
         let is_of_ui = asked.is_some_and(|(_, asked)| addresses.iter().all(|one| asked.takes(one, true)));
         let taken = self.holder(&notes, &addresses, is_of_ui, uid);
-        let attempts = &mut notes.entry(uid.to_owned()).or_default().attempts;
-        let (before, told) = attempts.remove(child).map(|before| (before.tried, before.told)).unzip();
+        let tries = &mut notes.entry(uid.to_owned()).or_default().tries;
         let claims = if taken.is_none() { addresses } else { Vec::new() };
-        let tried = Try { claims, ..Try::begun(before, now) };
-        attempts.insert(child.clone(), Attempt { tried, told: told.flatten() });
+        let tried = Try { claims, ..Try::begun(tries.remove(child), now) };
+        tries.insert(child.clone(), tried);
         taken
     }
 
@@ -133,9 +131,11 @@ impl Applications {
         if why.is_none() {
             debug!(kind = %child.kind, name = child.name, "done in the background");
         }
-        let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
-        if let Some(why) = why.as_ref().filter(|_| is_news) {
+        let made_for = (is_made && why.is_none()).then(|| run.clone());
+        let is_known = self.end(&uid, child, made_for);
+        if let Some(why) = why.as_ref().filter(|_| is_known) {
             warn!(namespace, application = name, why, "not done");
+            // Its name follows from the run and the reason, so that it is stored once, however often the attempt fails.
             let event = events::not_made(why, events::RUNS_ON);
             cluster.send_event_about(about, &run, &event, super::now()).await;
         }
@@ -169,7 +169,7 @@ impl Applications {
         };
         let claimed = notes.iter().find_map(|(owner, note)| {
             let (application, _) = note.asked.as_ref()?;
-            let mut claims = note.attempts.values().flat_map(|attempt| &attempt.tried.claims);
+            let mut claims = note.tries.values().flat_map(|tried| &tried.claims);
             let address =
                 claims.find(|claim| addresses.contains(claim) && takes(application, owner, claim))?;
             Some((address.clone(), application.clone()))
@@ -195,21 +195,18 @@ impl Applications {
         self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
-    /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
-    /// previous attempt for the same run has failed for the same reason.
-    fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
+    /// Records that the work on an object has ended, and the run for which it was created, if it was. Returns whether the
+    /// application is still known.
+    fn end(&self, uid: &str, child: &ObjectKey, made_for: Option<String>) -> bool {
         let mut notes = self.memory.lock();
-        let attempt = notes.get_mut(uid).and_then(|note| note.attempts.get_mut(child));
-        let Some(Attempt { tried, told: before, .. }) = attempt else { return false };
+        let tried = notes.get_mut(uid).and_then(|note| note.tries.get_mut(child));
+        let Some(tried) = tried else { return false };
         tried.is_under_way = false;
         tried.last = super::now();
-        if why.is_none() && is_made {
-            tried.made_for = Some(run.to_owned());
+        if made_for.is_some() {
+            tried.made_for = made_for;
         }
-        let told = why.map(|why| (run.to_owned(), why.to_owned()));
-        let is_news = told.is_some() && told != *before;
-        *before = told;
-        is_news
+        true
     }
 
     async fn make(

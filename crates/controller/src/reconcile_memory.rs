@@ -53,7 +53,7 @@ pub(super) struct Note {
     /// process has not looked at it.
     pub asked: Option<(Key, AskedAddresses)>,
     /// The attempts to change each Service, each Ingress and each object of an extension.
-    pub attempts: BTreeMap<ObjectKey, Attempt>,
+    pub tries: BTreeMap<ObjectKey, Try>,
     /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
     pub refusal: Option<String>,
     /// Why the API server has refused an object beside that pod when it was applied last.
@@ -70,13 +70,6 @@ pub(super) struct Started {
     pub submission: Submission,
     /// Ends the submission when it is dropped.
     pub cancel: DropGuard,
-}
-
-/// The attempts to create, repair or delete one object.
-pub(super) struct Attempt {
-    pub tried: Try,
-    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
-    pub told: Option<(String, String)>,
 }
 
 impl Note {
