@@ -3,6 +3,7 @@
 
 use super::{
     Applications, Background, Key, Watched,
+    auxiliary_index::read,
     calls::{self, Calls},
     events::reference,
     key,
@@ -11,15 +12,14 @@ use super::{
     source::Source,
     watch::Readable,
 };
-use api::{Lenient, ObjectKey, SparkApplication};
+use api::{ObjectKey, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch};
 use plan::{
-    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObjects, Try, mend},
     events,
 };
-use serde_json::Value;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use submission::exposure::addresses;
 use tokio::time::timeout;
@@ -31,12 +31,6 @@ use work::caught;
 pub(super) const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Reads an object that anybody may have made, within the bounds of all such objects.
-fn bounded(text: &str) -> Result<Value, String> {
-    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
-}
 
 impl Applications {
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
@@ -106,16 +100,7 @@ impl Applications {
             [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
         let Source { cluster, queue, .. } = self;
         let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
-        let act = async {
-            match auxiliary {
-                AuxiliaryAction::Make(object) => self.make(&namespace, &uid, child, &object).await,
-                AuxiliaryAction::Mend(patch) => self.patch(&namespace, child, patch).await,
-                AuxiliaryAction::Delete(_) => {
-                    let deleted = delete_owned(&cluster.client, &namespace, &uid, child).await;
-                    calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
-                }
-            }
-        };
+        let act = self.act(&namespace, &uid, child, auxiliary);
         let done = async {
             if let Some(why) = taken {
                 return Err(why);
@@ -209,44 +194,46 @@ impl Applications {
         true
     }
 
-    async fn make(
+    /// Carries out an action. The reason of a failure is in words for the user.
+    async fn act(
         &self,
         namespace: &str,
         uid: &str,
         child: &ObjectKey,
-        object: &Value,
+        auxiliary: AuxiliaryAction,
     ) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
-        match calls.create(object.to_string()).await {
-            Ok(_) => return Ok(()),
-            Err(error) if already_exists(&error) => {}
-            Err(error) => return Err(self.in_words("create", child, &error)),
-        }
-        let there: Value = match calls.get(&child.name).await {
-            Ok(text) => bounded(&text)?,
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
-            Err(error) => return Err(self.in_words("read", child, &error)),
-        };
-        let extensions = &self.cluster.auxiliary.extensions;
-        match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
-            Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
-            Some(there) if there.owner == uid => match mend(object, &there, extensions) {
-                Some(patch) => self.patch(namespace, child, patch).await,
-                None => Ok(()),
+        let (client, extensions) = (&self.cluster.client, &self.cluster.auxiliary.extensions);
+        let calls = Calls::of_kind(client, &child.kind, namespace);
+        let failed = |what: &str, error: &kube::Error| in_words(what, child, error, extensions);
+        let patch = match auxiliary {
+            AuxiliaryAction::Make(object) => match calls.create(object.to_string()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if already_exists(&error) => {
+                    let there = match calls.get(&child.name).await {
+                        Err(kube::Error::Api(status)) if status.is_not_found() => {
+                            return Err(still_goes(child));
+                        }
+                        there => there.map_err(|error| failed("read", &error))?,
+                    };
+                    let there = read(&child.kind, &there, extensions).map(|(_, there)| there);
+                    let own = there.filter(|there| there.owner == uid).ok_or_else(|| is_taken(child))?;
+                    if own.terminating {
+                        return Err(still_goes(child));
+                    }
+                    mend(&object, &own, extensions)
+                }
+                Err(error) => return Err(failed("create", &error)),
             },
-            _ => Err(is_taken(child)),
-        }
-    }
-
-    fn in_words(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> String {
-        in_words(what, child, error, &self.cluster.auxiliary.extensions)
-    }
-
-    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+            AuxiliaryAction::Mend(patch) => Some(patch),
+            AuxiliaryAction::Delete(_) => {
+                let deleted = calls::done_or_gone(delete_owned(client, namespace, uid, child).await);
+                return deleted.map_err(|error| failed("delete", &error));
+            }
+        };
+        let Some(patch) = patch else { return Ok(()) };
         // If the object is gone, or another one has its name by now, the watch reports that.
         let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
-        patched.map_err(|error| self.in_words("change", child, &error))
+        patched.map_err(|error| failed("change", &error))
     }
 }
 
@@ -342,21 +329,5 @@ mod tests {
             let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, pi);
             assert_eq!(holder.is_some(), holds, "{what}: {holder:?}");
         }
-    }
-
-    #[test]
-    fn what_has_the_name_of_an_object_is_read_within_bounds() {
-        let service = |ports: usize, managed: usize| {
-            let list = |count: usize| vec!["{}"; count].join(",");
-            format!(
-                r#"{{"metadata":{{"managedFields":[{}]}},"spec":{{"ports":[{}]}}}}"#,
-                list(managed),
-                list(ports)
-            )
-        };
-        let read = bounded(&service(3, 400_000)).unwrap();
-        assert_eq!(read.to_string(), r#"{"metadata":{},"spec":{"ports":[{},{},{}]}}"#);
-        let refused = bounded(&service(300_000, 0)).unwrap_err();
-        assert!(refused.starts_with("spec.ports[4996]: is beyond the 5000 lists and maps"), "{refused}");
     }
 }

@@ -64,9 +64,10 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Returns an object as text.
-    pub(super) async fn get(&self, name: &str) -> kube::Result<String> {
-        self.text(self.request.get(named(name)?, &GetParams::default())).await
+    /// Returns an object, or what is kept of it.
+    pub(super) async fn get<T: DeserializeOwned>(&self, name: &str) -> kube::Result<T> {
+        let request = self.request.get(named(name)?, &GetParams::default());
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Calls `found` with each object of a list, until it breaks; `request` is [`Request::list`] or
