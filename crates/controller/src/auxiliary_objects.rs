@@ -99,7 +99,6 @@ impl Applications {
         let [namespace, name, uid] =
             [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
         let Source { cluster, queue, .. } = self;
-        let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
         let act = self.act(&namespace, &uid, child, auxiliary);
         let done = async {
             if let Some(why) = taken {
@@ -116,8 +115,7 @@ impl Applications {
         if why.is_none() {
             debug!(kind = %child.kind, name = child.name, "done in the background");
         }
-        let made_for = (is_made && why.is_none()).then(|| run.clone());
-        let is_known = self.end(&uid, child, made_for);
+        let is_known = self.end(&uid, child, why.is_none().then(|| run.clone()));
         if let Some(why) = why.as_ref().filter(|_| is_known) {
             warn!(namespace, application = name, why, "not done");
             // Its name follows from the run and the reason, so that it is stored once, however often the attempt fails.
@@ -180,17 +178,13 @@ impl Applications {
         self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
-    /// Records that the work on an object has ended, and the run for which it was created, if it was. Returns whether the
+    /// Records that the work on an object has ended, and the run for which it has succeeded, if it has. Returns whether the
     /// application is still known.
     fn end(&self, uid: &str, child: &ObjectKey, made_for: Option<String>) -> bool {
         let mut notes = self.memory.lock();
         let tried = notes.get_mut(uid).and_then(|note| note.tries.get_mut(child));
         let Some(tried) = tried else { return false };
-        tried.is_under_way = false;
-        tried.last = super::now();
-        if made_for.is_some() {
-            tried.made_for = made_for;
-        }
+        (tried.ended, tried.made_for) = (Some(super::now()), made_for);
         true
     }
 
