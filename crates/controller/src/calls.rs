@@ -121,12 +121,6 @@ impl<'a> Calls<'a> {
         self.text(self.request.patch_subresource("status", named(name)?, &parameters, &patch)).await
     }
 
-    /// Changes an object's metadata by a merge patch.
-    pub(super) async fn patch_metadata(&self, name: &str, patch: Value) -> kube::Result<()> {
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        self.text(self.request.patch_metadata(named(name)?, &parameters, &patch)).await.map(drop)
-    }
-
     async fn text(&self, request: Built) -> kube::Result<String> {
         self.client.request_text(request.map_err(kube::Error::BuildRequest)?).await
     }

@@ -170,7 +170,7 @@ async fn renew(
     let renewed = async {
         let config_maps = Calls::of::<ConfigMap>(client, &namespace);
         config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
-        Calls::of::<Pod>(client, &namespace).patch_metadata(driver, mark).await
+        Calls::of::<Pod>(client, &namespace).patch(driver, &Patch::Merge(mark)).await
     };
     let Err(error) = renewed.await else { return };
     let why =
