@@ -276,8 +276,8 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
         if made(&plan).iter().any(|object| ObjectKey::of(object).as_ref() == Some(&child)) {
             tries.push(second);
             let begun = Try::begun(tried.take(), at(second));
-            assert!(begun.is_under_way);
-            tried = Some(Try { is_under_way: false, ..begun });
+            assert_eq!(begun.ended, None);
+            tried = Some(Try { ended: Some(at(second)), ..begun });
             continue;
         }
         let wake = plan.wake.unwrap();
@@ -301,9 +301,9 @@ fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
     );
     assert_eq!(first.auxiliary.len(), 2);
     let child = ObjectKind::INGRESS.named("pi-ui-ingress");
-    let begun = Try::begun(None, at(0));
     let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&made_with_owner(&first)[..1]) };
-    let made = Try { is_under_way: false, made_for: first.status.submission_id.clone(), ..begun };
+    let made_for = first.status.submission_id.clone();
+    let made = Try { ended: Some(at(0)), made_for, ..Try::begun(None, at(0)) };
     seen.tries.insert(child.clone(), made.clone());
     let later = next(&application, seen.clone(), 600, &policy);
     assert_eq!(later.auxiliary, []);

@@ -76,21 +76,18 @@ impl AuxiliaryIndex {
         (there, unwatched)
     }
 
-    /// Returns the first of `addresses` that an Ingress of another application has, with the namespace and name of that
-    /// application. `uid` is the application that asks for the addresses. Whoever may create Ingresses can write any
-    /// owner into one; so only the Ingress of an application counts that `takes` the address, too: it is asked with the
-    /// application's key and uid.
+    /// Returns the first of `addresses` that the Ingress of an application has, with the namespace and name of that
+    /// application. Whoever may create Ingresses can write any owner into one; so only the Ingress of an application
+    /// counts that `takes` the address, too: it is asked with the application's key and uid.
     pub(super) fn holder(
         &self,
         addresses: &[String],
-        uid: &str,
         takes: impl Fn(&Key, &str, &str) -> bool,
     ) -> Option<(String, Key)> {
         let ingresses = self.of_kind(&ObjectKind::INGRESS)?.objects.records.read();
         addresses.iter().find_map(|address| {
             let has = |(key, object): &(&Key, &AuxiliaryObject)| {
-                object.owner != uid
-                    && !object.terminating
+                !object.terminating
                     && object.addresses.contains(address)
                     && takes(key, &object.owner, address)
             };
@@ -120,9 +117,22 @@ impl AuxiliaryIndex {
     }
 }
 
-/// An object as the watch reads it: its text.
-type Object = Kept<PartialObjectMeta, Box<str>>;
+/// An object as the API server's answers are read: its text.
+pub(super) type Object = Kept<PartialObjectMeta, Box<str>>;
 type Events = BoxStream<'static, watcher::Result<Event<Object>>>;
+
+/// Returns the name of the application that controls an object of this kind, and the part of the object that the operator
+/// needs. Returns nothing of an object that no application controls, or that cannot be read: it is not repaired, and is in no
+/// status.
+pub(super) fn read(
+    kind: &ObjectKind,
+    object: &Object,
+    extensions: &Extensions,
+) -> Option<(String, AuxiliaryObject)> {
+    let json: Value = serde_json::from_str(&object.kept).ok()?;
+    // The watch of all objects would end with a bug.
+    caught_now(|| AuxiliaryObject::of(kind, &json, extensions)).ok().flatten()
+}
 
 /// Applies the events of the watch that `watch` begins to `kind`; yields the applications whose objects have changed. Where the
 /// kind cannot be watched, the watch is begun anew after a pause.
@@ -171,13 +181,9 @@ impl Kind {
 
     /// Applies one event of the watch. Returns the applications whose objects have changed.
     fn apply(&self, event: Event<Object>) -> BTreeSet<Key> {
-        // An object that no application controls, or that cannot be read, is not repaired and is in no status.
         let keyed = |object: Object| {
             let namespace = object.meta().namespace.clone()?;
-            let json: Value = serde_json::from_str(&object.kept).ok()?;
-            // The watch of all objects would end with a bug.
-            let read = caught_now(|| AuxiliaryObject::of(&self.kind, &json, &self.extensions));
-            let (application, auxiliary) = read.ok().flatten()?;
+            let (application, auxiliary) = read(&self.kind, &object, &self.extensions)?;
             Some(((namespace, application), auxiliary))
         };
         self.objects.apply(event, key, keyed, |_, _| {})
@@ -189,6 +195,7 @@ mod tests {
     use super::*;
     use kube::core::Status as ApiStatus;
     use parking_lot::Mutex;
+    use serde_json::json;
     use std::{pin::pin, sync::Weak};
     use tokio::time::timeout;
 
@@ -203,6 +210,27 @@ mod tests {
     fn failed(code: u16) -> watcher::Error {
         let status = ApiStatus { code, ..ApiStatus::failure("404 page not found", "in no known words") };
         watcher::Error::InitialListFailed(kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn an_object_is_read_within_bounds_if_an_application_controls_it() {
+        let list = |count: usize| vec!["{}"; count].join(",");
+        for (owner, ports, managed, is_read) in [
+            ("SparkApplication", 3, 400_000, true),
+            ("SparkApplication", 300_000, 0, false),
+            ("ReplicaSet", 3, 0, false),
+        ] {
+            let owner =
+                json!({"apiVersion": "a/v1", "kind": owner, "name": "pi", "uid": "1", "controller": true});
+            let (managed, ports) = (list(managed), list(ports));
+            let object = format!(
+                r#"{{"apiVersion":"v1","kind":"Service","metadata":{{"name":"a","ownerReferences":[{owner}],
+                    "managedFields":[{managed}]}},"spec":{{"ports":[{ports}]}}}}"#
+            );
+            let object: Object = serde_json::from_str(&object).unwrap();
+            let read = read(&ObjectKind::SERVICE, &object, &Extensions::default());
+            assert_eq!(read.map(|(application, _)| application), is_read.then(|| "pi".to_owned()));
+        }
     }
 
     /// Once, where several namespaces were named and one kind was not installed, each page of each list took a minute.

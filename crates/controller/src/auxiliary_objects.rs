@@ -3,23 +3,23 @@
 
 use super::{
     Applications, Background, Key, Watched,
+    auxiliary_index::read,
     calls::{self, Calls},
     events::reference,
     key,
     objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
-    reconcile_memory::{Attempt, Claim, Note},
+    reconcile_memory::Note,
     source::Source,
     watch::Readable,
 };
-use api::{Lenient, ObjectKey, SparkApplication};
+use api::{ObjectKey, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch};
 use plan::{
-    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try, mend},
+    auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObjects, Try, mend},
     events,
 };
-use serde_json::Value;
 use std::{collections::HashMap, sync::Arc, time::Duration};
 use submission::exposure::addresses;
 use tokio::time::timeout;
@@ -32,12 +32,6 @@ pub(super) const AT_ONCE: usize = 32;
 /// The longest time that the work on one object may take. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Reads an object that anybody may have made, within the bounds of all such objects.
-fn bounded(text: &str) -> Result<Value, String> {
-    let object = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    Lenient::<Value>::parse(object).0.0.map_err(|invalid| invalid.error)
-}
-
 impl Applications {
     /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
     /// each of them.
@@ -46,11 +40,11 @@ impl Applications {
         application: &SparkApplication,
         asked: AskedAddresses,
     ) -> AuxiliaryObjects {
-        let (there, unwatched) = self.cluster.auxiliary.of(&key(application));
-        let tried = |(child, attempt): (&ObjectKey, &Attempt)| (child.clone(), attempt.tried.clone());
+        let key = key(application);
+        let (there, unwatched) = self.cluster.auxiliary.of(&key);
         let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
-            note.asked = Some(asked);
-            note.attempts.iter().map(tried).collect()
+            note.asked = Some((key, asked));
+            note.tries.clone()
         });
         AuxiliaryObjects { there, unwatched, tries }
     }
@@ -66,32 +60,31 @@ impl Applications {
     ) {
         let uid = application.uid().unwrap_or_default();
         for auxiliary in actions {
-            let (child, wanted) = match &auxiliary {
+            let (child, addresses) = match &auxiliary {
                 AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
                     (ObjectKey::of(object).unwrap_or_default(), addresses(object))
                 }
                 AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
-            let taken = {
-                let mut notes = self.memory.lock();
-                let asked = notes.get(&uid).and_then(|note| note.asked.as_ref());
-                let is_of_ui = asked.is_some_and(|asked| wanted.iter().all(|one| asked.takes(one, true)));
-                let taken = self.holder(&notes, &wanted, is_of_ui, &uid);
-                let attempts = &mut notes.entry(uid.clone()).or_default().attempts;
-                let (before, told) =
-                    attempts.remove(&child).map(|before| (before.tried, before.told)).unzip();
-                let claim = (taken.is_none() && !wanted.is_empty()).then(|| Claim {
-                    addresses: AskedAddresses(wanted.into_iter().map(|one| (one, is_of_ui)).collect()),
-                    application: key(application),
-                });
-                let attempt = Attempt { tried: Try::begun(before, now), told: told.flatten(), claim };
-                attempts.insert(child.clone(), attempt);
-                taken
-            };
+            let taken = self.begin(&uid, &child, addresses, now);
             let (applications, about, run) = (self.clone(), reference(application, &()), run.to_owned());
             background
                 .start(async move { applications.carry_out(about, run, &child, auxiliary, taken).await });
         }
+    }
+
+    /// Records that the work on an object begins, which gives it these addresses. Returns why it may not have them, if another
+    /// application has one.
+    fn begin(&self, uid: &str, child: &ObjectKey, addresses: Vec<String>, now: Timestamp) -> Option<String> {
+        let mut notes = self.memory.lock();
+        let asked = notes.get(uid).and_then(|note| note.asked.as_ref());
+        let is_of_ui = asked.is_some_and(|(_, asked)| addresses.iter().all(|one| asked.takes(one, true)));
+        let taken = self.holder(&notes, &addresses, is_of_ui, uid);
+        let tries = &mut notes.entry(uid.to_owned()).or_default().tries;
+        let claims = if taken.is_none() { addresses } else { Vec::new() };
+        let tried = Try { claims, ..Try::begun(tries.remove(child), now) };
+        tries.insert(child.clone(), tried);
+        taken
     }
 
     /// Carries out an action for the application to which `about` refers.
@@ -106,17 +99,7 @@ impl Applications {
         let [namespace, name, uid] =
             [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
         let Source { cluster, queue, .. } = self;
-        let is_made = matches!(auxiliary, AuxiliaryAction::Make(_));
-        let act = async {
-            match auxiliary {
-                AuxiliaryAction::Make(object) => self.make(&namespace, &uid, child, &object).await,
-                AuxiliaryAction::Mend(patch) => self.patch(&namespace, child, patch).await,
-                AuxiliaryAction::Delete(_) => {
-                    let deleted = delete_owned(&cluster.client, &namespace, &uid, child).await;
-                    calls::done_or_gone(deleted).map_err(|error| self.in_words("delete", child, &error))
-                }
-            }
-        };
+        let act = self.act(&namespace, &uid, child, auxiliary);
         let done = async {
             if let Some(why) = taken {
                 return Err(why);
@@ -132,9 +115,10 @@ impl Applications {
         if why.is_none() {
             debug!(kind = %child.kind, name = child.name, "done in the background");
         }
-        let is_news = self.end(&uid, &run, child, is_made, why.as_deref());
-        if let Some(why) = why.as_ref().filter(|_| is_news) {
+        let is_known = self.end(&uid, child, why.is_none().then(|| run.clone()));
+        if let Some(why) = why.as_ref().filter(|_| is_known) {
             warn!(namespace, application = name, why, "not done");
+            // Its name follows from the run and the reason, so that it is stored once, however often the attempt fails.
             let event = events::not_made(why, events::RUNS_ON);
             cluster.send_event_about(about, &run, &event, super::now()).await;
         }
@@ -160,21 +144,21 @@ impl Applications {
         if addresses.is_empty() {
             return None;
         }
-        let others = notes.iter().filter(|(other, _)| *other != uid);
-        let mut claims = others.flat_map(|(other, note)| {
-            note.attempts.values().filter_map(move |attempt| Some((other, attempt.claim.as_ref()?)))
-        });
-        let claimed = claims.find_map(|(other, claim)| {
-            let address = addresses.iter().find(|address| claim.addresses.takes(address, is_of_ui))?;
-            let is_driven = self.is_driven(&claim.application, other);
-            is_driven.then(|| (address.clone(), claim.application.clone()))
-        });
-        let takes = |key: &Key, other: &str, address: &str| {
-            let asked = notes.get(other).and_then(|other| other.asked.as_ref());
-            asked.is_none_or(|asked| asked.takes(address, is_of_ui)) && self.is_driven(key, other)
+        let takes = |application: &Key, owner: &str, address: &str| {
+            let asked = notes.get(owner).and_then(|other| other.asked.as_ref());
+            owner != uid
+                && asked.is_none_or(|(_, asked)| asked.takes(address, is_of_ui))
+                && self.is_driven(application, owner)
         };
+        let claimed = notes.iter().find_map(|(owner, note)| {
+            let (application, _) = note.asked.as_ref()?;
+            let mut claims = note.tries.values().flat_map(|tried| &tried.claims);
+            let address =
+                claims.find(|claim| addresses.contains(claim) && takes(application, owner, claim))?;
+            Some((address.clone(), application.clone()))
+        });
         let (address, (namespace, name)) =
-            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, uid, takes))?;
+            claimed.or_else(|| self.cluster.auxiliary.holder(addresses, takes))?;
         Some(format!(
             "{address} is the address of application {name} in namespace {namespace}: choose another one, or delete that \
              application"
@@ -194,61 +178,56 @@ impl Applications {
         self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
-    /// Records how the work on an object has ended. Returns whether to report a failure to the user: not if the
-    /// previous attempt for the same run has failed for the same reason.
-    fn end(&self, uid: &str, run: &str, child: &ObjectKey, is_made: bool, why: Option<&str>) -> bool {
+    /// Records that the work on an object has ended, and the run for which it has succeeded, if it has. Returns whether the
+    /// application is still known.
+    fn end(&self, uid: &str, child: &ObjectKey, made_for: Option<String>) -> bool {
         let mut notes = self.memory.lock();
-        let attempt = notes.get_mut(uid).and_then(|note| note.attempts.get_mut(child));
-        let Some(Attempt { tried, told: before, .. }) = attempt else { return false };
-        tried.is_under_way = false;
-        tried.last = super::now();
-        if why.is_none() && is_made {
-            tried.made_for = Some(run.to_owned());
-        }
-        let told = why.map(|why| (run.to_owned(), why.to_owned()));
-        let is_news = told.is_some() && told != *before;
-        *before = told;
-        is_news
+        let tried = notes.get_mut(uid).and_then(|note| note.tries.get_mut(child));
+        let Some(tried) = tried else { return false };
+        (tried.ended, tried.made_for) = (Some(super::now()), made_for);
+        true
     }
 
-    async fn make(
+    /// Carries out an action. The reason of a failure is in words for the user.
+    async fn act(
         &self,
         namespace: &str,
         uid: &str,
         child: &ObjectKey,
-        object: &Value,
+        auxiliary: AuxiliaryAction,
     ) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
-        match calls.create(object.to_string()).await {
-            Ok(_) => return Ok(()),
-            Err(error) if already_exists(&error) => {}
-            Err(error) => return Err(self.in_words("create", child, &error)),
-        }
-        let there: Value = match calls.get(&child.name).await {
-            Ok(text) => bounded(&text)?,
-            Err(kube::Error::Api(status)) if status.is_not_found() => return Err(still_goes(child)),
-            Err(error) => return Err(self.in_words("read", child, &error)),
-        };
-        let extensions = &self.cluster.auxiliary.extensions;
-        match AuxiliaryObject::of(&child.kind, &there, extensions).map(|(_, auxiliary)| auxiliary) {
-            Some(there) if there.owner == uid && there.terminating => Err(still_goes(child)),
-            Some(there) if there.owner == uid => match mend(object, &there, extensions) {
-                Some(patch) => self.patch(namespace, child, patch).await,
-                None => Ok(()),
+        let (client, extensions) = (&self.cluster.client, &self.cluster.auxiliary.extensions);
+        let calls = Calls::of_kind(client, &child.kind, namespace);
+        let failed = |what: &str, error: &kube::Error| in_words(what, child, error, extensions);
+        let patch = match auxiliary {
+            AuxiliaryAction::Make(object) => match calls.create(object.to_string()).await {
+                Ok(_) => return Ok(()),
+                Err(error) if already_exists(&error) => {
+                    let there = match calls.get(&child.name).await {
+                        Err(kube::Error::Api(status)) if status.is_not_found() => {
+                            return Err(still_goes(child));
+                        }
+                        there => there.map_err(|error| failed("read", &error))?,
+                    };
+                    let there = read(&child.kind, &there, extensions).map(|(_, there)| there);
+                    let own = there.filter(|there| there.owner == uid).ok_or_else(|| is_taken(child))?;
+                    if own.terminating {
+                        return Err(still_goes(child));
+                    }
+                    mend(&object, &own, extensions)
+                }
+                Err(error) => return Err(failed("create", &error)),
             },
-            _ => Err(is_taken(child)),
-        }
-    }
-
-    fn in_words(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> String {
-        in_words(what, child, error, &self.cluster.auxiliary.extensions)
-    }
-
-    async fn patch(&self, namespace: &str, child: &ObjectKey, patch: Value) -> Result<(), String> {
-        let calls = Calls::of_kind(&self.cluster.client, &child.kind, namespace);
+            AuxiliaryAction::Mend(patch) => Some(patch),
+            AuxiliaryAction::Delete(_) => {
+                let deleted = calls::done_or_gone(delete_owned(client, namespace, uid, child).await);
+                return deleted.map_err(|error| failed("delete", &error));
+            }
+        };
+        let Some(patch) = patch else { return Ok(()) };
         // If the object is gone, or another one has its name by now, the watch reports that.
         let patched = calls::done_or_gone(calls.patch(&child.name, &Patch::Merge(patch)).await);
-        patched.map_err(|error| self.in_words("change", child, &error))
+        patched.map_err(|error| failed("change", &error))
     }
 }
 
@@ -284,21 +263,23 @@ mod tests {
         Source::new(cluster, &setup.workloads.applications, store)
     }
 
-    fn of_ui(addresses: &[&str]) -> AskedAddresses {
-        AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect())
+    /// Has an application ask for these addresses of its web UI.
+    fn asks(driven: &Applications, (namespace, name, uid): (&str, &str, &str), addresses: &[&str]) {
+        let asked = AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect());
+        let key = (namespace.to_owned(), name.to_owned());
+        driven.memory.with(uid, |note| note.asked = Some((key, asked)));
     }
 
     /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.
     #[tokio::test]
     async fn an_address_is_claimed_as_long_as_its_application_is_there() {
-        for applications in [vec![], vec![("ours", "pi", "1")]] {
+        let pi = ("ours", "pi", "1");
+        for applications in [vec![], vec![pi]] {
             let driven = driven(&applications);
-            let claim =
-                Claim { addresses: of_ui(&[ADDRESS]), application: ("ours".to_owned(), "pi".to_owned()) };
-            let attempt =
-                Attempt { tried: Try::begun(None, Timestamp::UNIX_EPOCH), told: None, claim: Some(claim) };
+            asks(&driven, pi, &[ADDRESS]);
             let ingress = ObjectKind::INGRESS.named("pi-ui-ingress");
-            driven.memory.with("1", |note| note.attempts.insert(ingress, attempt));
+            let taken = driven.begin("1", &ingress, vec![ADDRESS.to_owned()], Timestamp::UNIX_EPOCH);
+            assert_eq!(taken, None);
             let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, "2");
             assert_eq!(holder.is_some(), !applications.is_empty());
         }
@@ -324,9 +305,9 @@ mod tests {
                 ("theirs", "asking", asking),
             ];
             let driven = driven(&applications);
-            driven.memory.with(other, |note| note.asked = Some(of_ui(&[ADDRESS])));
-            driven.memory.with(idle, |note| note.asked = Some(of_ui(&[])));
-            driven.memory.with(asking, |note| note.asked = Some(of_ui(&[ADDRESS])));
+            asks(&driven, applications[1], &[ADDRESS]);
+            asks(&driven, applications[2], &[]);
+            asks(&driven, applications[3], &[ADDRESS]);
             driven.cluster.auxiliary.apply_ingress(json!({
                 "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
                 "metadata": {
@@ -342,21 +323,5 @@ mod tests {
             let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, pi);
             assert_eq!(holder.is_some(), holds, "{what}: {holder:?}");
         }
-    }
-
-    #[test]
-    fn what_has_the_name_of_an_object_is_read_within_bounds() {
-        let service = |ports: usize, managed: usize| {
-            let list = |count: usize| vec!["{}"; count].join(",");
-            format!(
-                r#"{{"metadata":{{"managedFields":[{}]}},"spec":{{"ports":[{}]}}}}"#,
-                list(managed),
-                list(ports)
-            )
-        };
-        let read = bounded(&service(3, 400_000)).unwrap();
-        assert_eq!(read.to_string(), r#"{"metadata":{},"spec":{"ports":[{},{},{}]}}"#);
-        let refused = bounded(&service(300_000, 0)).unwrap_err();
-        assert!(refused.starts_with("spec.ports[4996]: is beyond the 5000 lists and maps"), "{refused}");
     }
 }

@@ -64,9 +64,10 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Returns an object as text.
-    pub(super) async fn get(&self, name: &str) -> kube::Result<String> {
-        self.text(self.request.get(named(name)?, &GetParams::default())).await
+    /// Returns an object, or what is kept of it.
+    pub(super) async fn get<T: DeserializeOwned>(&self, name: &str) -> kube::Result<T> {
+        let request = self.request.get(named(name)?, &GetParams::default());
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Calls `found` with each object of a list, until it breaks; `request` is [`Request::list`] or
@@ -118,12 +119,6 @@ impl<'a> Calls<'a> {
     pub(super) async fn patch_status(&self, name: &str, patch: Value) -> kube::Result<String> {
         let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
         self.text(self.request.patch_subresource("status", named(name)?, &parameters, &patch)).await
-    }
-
-    /// Changes an object's metadata by a merge patch.
-    pub(super) async fn patch_metadata(&self, name: &str, patch: Value) -> kube::Result<()> {
-        let (parameters, patch) = (PatchParams::default(), Patch::Merge(patch));
-        self.text(self.request.patch_metadata(named(name)?, &parameters, &patch)).await.map(drop)
     }
 
     async fn text(&self, request: Built) -> kube::Result<String> {

@@ -84,7 +84,10 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             ("DELETE of a pod", deleted.map(|()| info!(pod = name, "pod deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
-            ("PATCH of the driver pod's finalizers", protected(&pods, name, uid, *protect).await)
+            // A strategic merge patch adds to the list, or deletes from it: the finalizers of others stay.
+            let field = if *protect { "finalizers" } else { "$deleteFromPrimitiveList/finalizers" };
+            let patch = json!({"metadata": {"uid": uid, field: [finalizer::DRIVER_OUTCOME]}});
+            ("PATCH of the driver pod's finalizers", pods.patch(name, &Patch::Strategic(patch)).await)
         }
         Action::PatchPod { name, uid, patch } => {
             let only = |patch: &Value| {
@@ -108,24 +111,14 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             warn!(%status, "the status of a pod is not changed");
             Ok(())
         }
+        // Another pod has the name by now, whose uid no patch can change; or the pod is being deleted, and gets no finalizer.
+        Err(kube::Error::Api(status))
+            if status.is_invalid() && matches!(action, Action::ProtectDriver { .. }) =>
+        {
+            Ok(())
+        }
         done => calls::done_or_gone(done).map_err(Error::api(what)),
     }
-}
-
-/// Adds the operator's finalizer to a pod, or removes it. Keeps all other finalizers.
-async fn protected(pods: &Calls<'_>, name: &str, uid: &str, protect: bool) -> Result<(), kube::Error> {
-    let Some(pod) = pods.metadata(name).await?.filter(|pod| pod.uid().as_deref() == Some(uid)) else {
-        return Ok(());
-    };
-    let others = pod.finalizers().iter().filter(|name| *name != finalizer::DRIVER_OUTCOME).cloned();
-    let own = protect.then(|| finalizer::DRIVER_OUTCOME.to_owned());
-    let finalizers: Vec<_> = others.chain(own).collect();
-    let patch = json!({"metadata": {
-        "uid": uid,
-        "resourceVersion": pod.resource_version(),
-        "finalizers": finalizers,
-    }});
-    pods.patch_metadata(name, patch).await
 }
 
 /// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
@@ -177,9 +170,9 @@ async fn renew(
         (Calls::of::<Pod>(client, &namespace), Calls::of::<ConfigMap>(client, &namespace));
     let mark = |mark: &str| json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: mark}}});
     let renewed = async {
-        pods.patch_metadata(driver, mark("")).await?;
+        pods.patch(driver, &Patch::Merge(mark(""))).await?;
         config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
-        pods.patch_metadata(driver, mark(&template.fingerprint())).await
+        pods.patch(driver, &Patch::Merge(mark(&template.fingerprint()))).await
     };
     let Err(error) = renewed.await else { return };
     let why =

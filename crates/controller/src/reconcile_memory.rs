@@ -49,10 +49,11 @@ pub(super) struct Note {
     pub deleted: BTreeSet<ObjectKey>,
     /// The last submission of an application.
     pub submission: Option<Started>,
-    /// The addresses that an application asked for when it was last looked at; none if this process has not looked at it.
-    pub asked: Option<AskedAddresses>,
-    /// The latest attempt to change each Service, each Ingress and each object of an extension.
-    pub attempts: BTreeMap<ObjectKey, Attempt>,
+    /// Namespace and name of an application, and the addresses that it asked for when it was last looked at; none if this
+    /// process has not looked at it.
+    pub asked: Option<(Key, AskedAddresses)>,
+    /// The attempts to change each Service, each Ingress and each object of an extension.
+    pub tries: BTreeMap<ObjectKey, Try>,
     /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
     pub refusal: Option<String>,
     /// Why the API server has refused an object beside that pod when it was applied last.
@@ -69,25 +70,6 @@ pub(super) struct Started {
     pub submission: Submission,
     /// Ends the submission when it is dropped.
     pub cancel: DropGuard,
-}
-
-/// The latest attempt to create, repair or delete one object.
-pub(super) struct Attempt {
-    pub tried: Try,
-    /// The run and the reason of the last failure that was reported to the user; none if the last attempt succeeded.
-    pub told: Option<(String, String)>,
-    /// The addresses that the object claims. None for a Service, and for an Ingress with an address that another
-    /// application has.
-    pub claim: Option<Claim>,
-}
-
-/// The addresses of an Ingress that is being created or changed. They count as taken before the watch reports the
-/// Ingress, so that two applications cannot get the same address at the same time.
-pub(super) struct Claim {
-    /// Either all of a web UI, or all chosen: the other list is empty.
-    pub addresses: AskedAddresses,
-    /// Namespace and name of the application.
-    pub application: Key,
 }
 
 impl Note {

@@ -64,12 +64,13 @@ pub struct Try {
     /// How many attempts were made in a row. An attempt belongs to the row if it begins within twice the pause after
     /// the attempt before. The number grows if the attempts fail, or if another program keeps undoing them.
     pub count: u32,
-    /// When the last attempt began.
-    pub last: Timestamp,
-    /// Whether an attempt is running at this moment.
-    pub is_under_way: bool,
-    /// The submission id of the run for which the object was created.
+    /// When the last attempt ended; none while it is running.
+    pub ended: Option<Timestamp>,
+    /// The submission id of the run for which the last attempt has succeeded; none if it has not.
     pub made_for: Option<String>,
+    /// The addresses that the last attempt gives to an Ingress. They count as taken before the watch reports the Ingress, so
+    /// that two applications cannot get the same address at the same time.
+    pub claims: Vec<String>,
 }
 
 /// The first pause between two attempts for the same object: long enough for the watch to report the result of the
@@ -80,12 +81,12 @@ const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 impl Try {
-    /// Returns the record of a new attempt that begins now and follows `before`.
+    /// Returns the record of a new attempt that begins now, follows `before` and claims no address.
     pub fn begun(before: Option<Self>, now: Timestamp) -> Self {
-        let recent = before.filter(|before| crate::between(before.last, now) < before.pause() * 2);
-        let count = recent.as_ref().map_or(0, |before| before.count).saturating_add(1);
-        let made_for = recent.and_then(|before| before.made_for);
-        Self { count, last: now, is_under_way: true, made_for }
+        let is_recent =
+            |before: &Self| before.ended.is_some_and(|ended| crate::between(ended, now) < before.pause() * 2);
+        let count = before.filter(is_recent).map_or(0, |before| before.count).saturating_add(1);
+        Self { count, ended: None, made_for: None, claims: Vec::new() }
     }
 
     fn pause(&self) -> Duration {
@@ -195,13 +196,13 @@ impl View<'_> {
         let (state, mut wake) = (status.application_state.state, plan.wake);
         let mut is_due = |child: &ObjectKey| {
             let Some(tried) = seen.tries.get(child) else { return true };
-            let rest = tried.pause().saturating_sub(crate::between(tried.last, self.now));
             // No reconcile is planned for an attempt that is running: the worker requests one when the attempt has ended.
-            if tried.is_under_way || rest.is_zero() {
-                return !tried.is_under_way;
+            let Some(ended) = tried.ended else { return false };
+            let rest = tried.pause().saturating_sub(crate::between(ended, self.now));
+            if !rest.is_zero() {
+                wake = wake.into_iter().chain([rest]).min();
             }
-            wake = wake.into_iter().chain([rest]).min();
-            false
+            rest.is_zero()
         };
         let kept = kept(self.application, status, admins);
         // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name.
