@@ -117,11 +117,11 @@ fn within_all(roles: Vec<Value>, settings: &InstallationSettings) -> Vec<Value> 
 
 /// Turns a ClusterRole into a Role in `namespace`, or a ClusterRoleBinding into a RoleBinding.
 fn within(mut object: Value, namespace: &str) -> Value {
-    for kind in ["/kind", "/roleRef/kind"] {
-        let Some(kind) = object.pointer_mut(kind) else { continue };
-        let inside = kind.as_str().and_then(|kind| kind.strip_prefix("Cluster")).map(str::to_owned);
-        *kind = json!(inside.expect("the file has only objects of the cluster"));
-    }
+    let inside = |field: &str, kind: &str| match field {
+        "kind" => kind.strip_prefix("Cluster").map(str::to_owned),
+        _ => None,
+    };
+    replace(&mut object, "", &inside);
     object["metadata"]["namespace"] = json!(namespace);
     object
 }
@@ -137,20 +137,12 @@ fn drivers_accounts(settings: &ManifestsSettings) -> Vec<Value> {
     let files = [Some(include_str!("../manifests/rbac/spark.yaml")), of_kubeflow];
     let in_one = |namespace: &String| {
         let mut objects: Vec<_> = files.into_iter().flatten().flat_map(read).collect();
-        for object in &mut objects {
-            let fields = [
-                ("/metadata/name", DRIVERS.0, account),
-                ("/roleRef/name", DRIVERS.0, account),
-                ("/subjects/0/name", DRIVERS.0, account),
-                ("/metadata/namespace", DRIVERS.1, namespace),
-                ("/subjects/0/namespace", DRIVERS.1, namespace),
-            ];
-            for (field, in_file, name) in fields {
-                if let Some(value) = object.pointer_mut(field).filter(|value| **value == in_file) {
-                    *value = json!(name);
-                }
-            }
-        }
+        let renamed = |field: &str, name: &str| match field {
+            "name" if name == DRIVERS.0 => Some(account.clone()),
+            "namespace" => Some(namespace.clone()),
+            _ => None,
+        };
+        objects.iter_mut().for_each(|object| replace(object, "", &renamed));
         objects
     };
     names.iter().flat_map(in_one).collect()
@@ -191,11 +183,19 @@ fn for_each(webhook: &Value, selectors: &[LabelSelector]) -> Vec<Value> {
 /// Returns the objects in a file of manifests, with the names of an installation in `namespace`.
 fn objects(file: &str, installation: &InstallationName, namespace: &str) -> Vec<Value> {
     let mut objects = read(file);
+    let renamed = |field: &str, name: &str| {
+        if field == "namespace" {
+            return (name == NAMESPACE).then(|| namespace.to_owned());
+        }
+        let suffix = name.strip_prefix(InstallationName::DEFAULT)?;
+        let is_ours = suffix.is_empty() || suffix.starts_with('-');
+        is_ours.then(|| format!("{}{suffix}", installation.name))
+    };
     for object in &mut objects {
         if object["kind"] == "Namespace" {
             object["metadata"]["name"] = json!(namespace);
         } else {
-            rename(object, &installation.name, namespace);
+            replace(object, "", &renamed);
         }
     }
     objects
@@ -205,26 +205,17 @@ fn read(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Replaces the operator's namespace and the names of the installation's objects, wherever they occur in a value.
-fn rename(value: &mut Value, installation: &str, namespace: &str) {
+/// Replaces each text in `value` for which `other` returns another one, given the name of the nearest field around the
+/// text, and the text. `field` is the name of the field of `value` itself.
+fn replace(value: &mut Value, field: &str, other: &impl Fn(&str, &str) -> Option<String>) {
     match value {
-        Value::String(name) => {
-            let suffix = name.strip_prefix(InstallationName::DEFAULT);
-            if let Some(suffix) = suffix.filter(|suffix| suffix.is_empty() || suffix.starts_with('-')) {
-                *name = format!("{installation}{suffix}");
+        Value::String(text) => {
+            if let Some(new) = other(field, text) {
+                *text = new;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename(item, installation, namespace)),
-        Value::Object(fields) => {
-            for (field, value) in fields {
-                match field.as_str() {
-                    "namespace" if *value == NAMESPACE => *value = json!(namespace),
-                    // The container keeps the name of the program, whatever the name of the installation is.
-                    "namespace" | "containers" => {}
-                    _ => rename(value, installation, namespace),
-                }
-            }
-        }
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, field, other)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(field, value)| replace(value, field, other)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -238,6 +229,8 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     let is_gateway = object.pointer(COMPONENT.0).is_some_and(|component| component == COMPONENT.1);
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
+        // The name of the program, whatever the name of the installation is.
+        container["name"] = json!(InstallationName::DEFAULT);
         if let Some(arguments) = container["args"].as_array_mut() {
             let run = &settings.installation;
             let own = if is_gateway { gateway_arguments(run) } else { run.arguments() };
