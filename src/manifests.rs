@@ -26,8 +26,6 @@ const DEPLOYMENT: [&str; 3] = [
     include_str!("../manifests/deployment/disruption-budget.yaml"),
     include_str!("../manifests/deployment/network-policy.yaml"),
 ];
-/// The label and its value by which the gateway's Deployment differs from the operator's.
-const COMPONENT: (&str, &str) = ("/metadata/labels/app.kubernetes.io~1component", "connect-gateway");
 
 /// Returns the CustomResourceDefinitions as one YAML stream, for `kubectl apply -f -`.
 pub fn crds() -> String {
@@ -226,13 +224,12 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
         webhook["failurePolicy"] = json!(settings.failure_policy);
         webhook["timeoutSeconds"] = json!(settings.timeout_seconds);
     }
-    let is_gateway = object.pointer(COMPONENT.0).is_some_and(|component| component == COMPONENT.1);
     if let Some(container) = object.pointer_mut("/spec/template/spec/containers/0") {
         container["image"] = json!(settings.image);
         // The name of the program, whatever the name of the installation is.
         container["name"] = json!(InstallationName::DEFAULT);
         if let Some(arguments) = container["args"].as_array_mut() {
-            let run = &settings.installation;
+            let (run, is_gateway) = (&settings.installation, arguments[0] == "connect-gateway");
             let own = if is_gateway { gateway_arguments(run) } else { run.arguments() };
             arguments.extend(own.into_iter().map(Value::from));
         }
