@@ -151,14 +151,13 @@ fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
     let mut needed = BTreeMap::<_, Vec<_>>::new();
     for mut role in roles.filter(|object| !object["rules"].is_null()) {
         let namespace = role["metadata"]["namespace"].as_str().map(str::to_owned);
-        // The role that is called like the installation is about the operator's own objects.
-        let is_own = role["metadata"]["name"] == *needs.settings.name.name;
         let rules: Vec<PolicyRule> =
             serde_json::from_value(role["rules"].take()).expect("tests/it/manifests.rs reads the rules");
         for attributes in rules.iter().flat_map(|rule| attributes(rule, needs)) {
-            let namespace = match (is_own, attributes.resource.as_deref(), &needs.lock) {
-                (true, Some(LEASES), None) => continue,
-                (true, Some(LEASES), Some((namespace, _))) => Some(namespace.clone()),
+            // The only Lease is that of the leader election.
+            let namespace = match (attributes.resource.as_deref(), &needs.lock) {
+                (Some(LEASES), None) => continue,
+                (Some(LEASES), Some((namespace, _))) => Some(namespace.clone()),
                 _ => namespace.clone(),
             };
             let attributes = ResourceAttributes { namespace: namespace.clone(), ..attributes };
