@@ -1,13 +1,13 @@
 //! Implements `spark-operator certs`: shows, rotates and generates the webhook's certificates.
 
-use crate::{operator, settings::CertsCommand};
+use crate::{operator, parts::now, settings::CertsCommand};
 use anyhow::{Context, bail, ensure};
 use certificates::{
     Certificates, Configurations, Hook, Memory, PresentedCertificate, SharedSecret,
     renewal::{Reason, Step, Validity, Waits, Wish},
     x509,
 };
-use jiff::{Timestamp, Unit};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use rustls::pki_types::CertificateDer;
 use std::{fs, io::Write, os::unix::fs::OpenOptionsExt, path::Path, time::Duration};
@@ -106,12 +106,6 @@ fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<
             .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(files.iter().map(|(path, _)| format!("{}\n", path.display())).collect())
-}
-
-/// Returns the time for certificates that are made and for reports, rounded to the second.
-#[expect(clippy::disallowed_methods, reason = "the clock of what is made by hand and shown")]
-fn now() -> Timestamp {
-    Timestamp::now().round(Unit::Second).expect("the present is far from the end of time")
 }
 
 /// Returns two tables as text, one of the certificates and one of the webhooks, and a list of all that is wrong.

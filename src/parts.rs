@@ -89,8 +89,9 @@ impl Keep {
     }
 }
 
+/// Returns the time at which certificates are made, renewed and checked.
 #[expect(clippy::disallowed_methods, reason = "the clock of the certificates")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
