@@ -3,7 +3,7 @@
 use crate::{operator, parts::now, settings::CertsCommand};
 use anyhow::{Context, bail, ensure};
 use certificates::{
-    Certificates, Configurations, Hook, Memory, PresentedCertificate, SharedSecret,
+    Certificates, Configurations, Hook, Memory, SharedSecret,
     renewal::{Reason, Step, Validity, Waits, Wish},
     x509,
 };
@@ -45,7 +45,7 @@ async fn existing(shared: &SharedSecret) -> anyhow::Result<Secret> {
 }
 
 async fn show(shared: &SharedSecret, configurations: &Configurations) -> anyhow::Result<String> {
-    let shown = PresentedCertificate::of(&existing(shared).await?);
+    let shown = Certificates::in_either_format(&existing(shared).await?);
     let shown = shown.with_context(|| format!("{} holds no certificates", shared.title))?;
     let (text, complaints) = report(&shown, &configurations.hooks(), now())?;
     if complaints.is_empty() {
@@ -109,12 +109,8 @@ fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<
 }
 
 /// Returns two tables as text, one of the certificates and one of the webhooks, and a list of all that is wrong.
-fn report(
-    shown: &PresentedCertificate,
-    hooks: &[Hook],
-    now: Timestamp,
-) -> anyhow::Result<(String, Vec<String>)> {
-    let cas = x509::certificates(&shown.cas).unwrap_or_default();
+fn report(shown: &Certificates, hooks: &[Hook], now: Timestamp) -> anyhow::Result<(String, Vec<String>)> {
+    let cas = x509::certificates(&shown.ca_certificate).unwrap_or_default();
     let chain = x509::certificates(&shown.certificate)?;
     let issuer = x509::issuer(&chain, &cas);
     let mut complaints = Vec::new();
@@ -188,13 +184,7 @@ mod tests {
             service_name: Some(called.into()),
             ca_bundle: Some(bundle.into()),
         };
-        let report = |hook| {
-            let shown = PresentedCertificate {
-                certificate: both.certificate.clone(),
-                cas: both.ca_certificate.clone(),
-            };
-            report(&shown, &[hook], now).unwrap()
-        };
+        let report = |hook| report(&both, &[hook], now).unwrap();
         let (text, complaints) = report(hook("x.y.svc", &both.ca_certificate));
         assert_eq!(complaints, Vec::<String>::new());
         let without_digits = |line: &str| line.rsplit_once(' ').unwrap().0.trim().to_owned();

@@ -1,7 +1,10 @@
 //! Reports until when the certificates that the webhook serves are valid: as metrics, as a condition of readiness, and
 //! as a warning in the log when a tenth of the validity is left.
 
-use super::{error::Error, renewal::Validity, x509};
+use super::{
+    error::Error,
+    renewal::{Held, Validity},
+};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -27,23 +30,17 @@ impl Expiry {
         expiry
     }
 
-    /// Records that the webhook serves the leaf in `chain` to clients that trust `cas` (both PEM).
+    /// Records that the webhook serves the leaf in `held` to clients that trust the CAs in it.
     ///
     /// # Errors
     ///
     /// If the leaf, or the CA that has signed it, is not valid at `now`, so that no client accepts it: a sentence.
-    pub(super) fn shown(&self, chain: &str, cas: &str, now: Timestamp) -> Result<(), Error> {
+    pub(super) fn shown(&self, held: &Held, now: Timestamp) -> Result<(), Error> {
         // Certificates that cannot be read are skipped here; other code reports them.
-        let chain = x509::certificates(chain).unwrap_or_default();
-        let cas = x509::certificates(cas).unwrap_or_default();
-        let ca = x509::issuer(&chain, &cas).and_then(|issuer| cas.get(issuer));
-        let mut result = Ok(());
-        for (which, certificate) in [("ca", ca), ("leaf", chain.first())] {
-            if let Some(described) = certificate.and_then(|der| x509::description(der).ok()) {
-                result = result.and(self.tell(which, described.validity, now));
-            }
-        }
-        result
+        let Some(leaf) = &held.leaf else { return Ok(()) };
+        let ca = leaf.issuer.and_then(|issuer| held.cas.get(issuer));
+        let result = ca.map_or(Ok(()), |ca| self.tell("ca", *ca, now));
+        result.and(self.tell("leaf", leaf.validity, now))
     }
 
     fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), Error> {
@@ -89,7 +86,7 @@ mod tests {
                 (&second, "2036-11-19T00:00:00Z"),
                 (&second, "2036-11-19T01:00:00Z"),
             ] {
-                expiry.shown(&certificates.certificate, &certificates.ca_certificate, at(time)).unwrap();
+                expiry.shown(&certificates.held(&names), at(time)).unwrap();
             }
         });
         let mut text = String::new();
@@ -113,7 +110,7 @@ mod tests {
         let made = Certificates::generate(&["x.svc".to_owned()], at("2026-11-21T12:00:00Z")).unwrap();
         let mut registry = Registry::default();
         let expiry = Expiry::new(&mut registry);
-        let shown = |time| expiry.shown(&made.certificate, &made.ca_certificate, at(time));
+        let shown = |time| expiry.shown(&made.held(&[]), at(time));
         shown("2026-11-21T12:00:00Z").unwrap();
         let mut text = String::new();
         encode(&mut text, &registry).unwrap();

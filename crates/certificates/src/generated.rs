@@ -25,8 +25,11 @@ const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The CAs (newest first) with the key of the newest CA, and a leaf with its key, all in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
+    /// Empty if somebody else has made the leaf and the CAs are not known.
     pub ca_certificate: String,
+    /// Empty if somebody else has the key.
     pub ca_key: String,
+    /// The leaf, and the intermediate certificates between the leaf and a CA.
     pub certificate: String,
     pub key: String,
 }

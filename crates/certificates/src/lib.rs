@@ -25,6 +25,6 @@ pub use places::Places;
 pub use registration::Registration;
 pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
-pub use source::{Files, PresentedCertificate, Source};
+pub use source::{Files, Source};
 pub use trust::Trust;
 pub use webhook_configurations::{Configurations, Hook};

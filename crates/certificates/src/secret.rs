@@ -23,8 +23,8 @@ pub struct SharedSecret {
 /// What this process remembers of the certificates.
 #[derive(Default)]
 pub struct Memory {
-    /// The last known content of the Secret.
-    last: Option<Certificates>,
+    /// The certificates in use: the last known content of the Secret, or what somebody else has provided.
+    pub(super) last: Option<Certificates>,
     /// Since when the newest CA has been in every webhook configuration.
     trusted_since: Option<Instant>,
     /// Since when the leaf has been one that the newest CA has signed.

@@ -35,20 +35,22 @@ pub struct Files {
 /// cert-manager's Secret. If the file exists, the operator writes its content into every `caBundle`.
 const CA: &str = "ca.crt";
 
-/// Certificates that the operator has not made itself.
-pub(super) struct Foreign {
-    /// The Secret or the path of the certificate file, for messages.
-    pub place: String,
-    pub shown: PresentedCertificate,
-    pub key: String,
-}
+impl Certificates {
+    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. What else is
+    /// missing is empty.
+    pub fn in_either_format(secret: &Secret) -> Option<Self> {
+        let or_empty = |key: &str| text(secret, key).unwrap_or_default();
+        Self::of(secret).or_else(|| {
+            let (ca_certificate, certificate) = (or_empty(CA), text(secret, "tls.crt")?);
+            Some(Self { ca_certificate, ca_key: String::new(), certificate, key: or_empty("tls.key") })
+        })
+    }
 
-impl Foreign {
     /// Reads the certificates that cert-manager has written into `secret`, which messages call `title`.
     ///
     /// # Errors
     ///
-    /// The reason why the certificates are not used; those that were in use stay in use.
+    /// If the Secret, a certificate or the key is missing: a sentence.
     pub(super) fn in_secret(title: &str, secret: Option<&Secret>) -> Result<Self, String> {
         let Some(secret) = secret else {
             return Err(format!(
@@ -60,8 +62,8 @@ impl Foreign {
             format!("{title} has no {key}: cert-manager has not filled it yet, or somebody else has made it")
         };
         let text = |key: &str| text(secret, key).ok_or_else(|| missing(key));
-        let shown = PresentedCertificate { certificate: text("tls.crt")?, cas: text(CA)? };
-        Ok(Self { place: title.to_owned(), shown, key: text("tls.key")? })
+        let (certificate, ca_certificate) = (text("tls.crt")?, text(CA)?);
+        Ok(Self { ca_certificate, ca_key: String::new(), certificate, key: text("tls.key")? })
     }
 
     /// Reads the certificates in `files`. The CA's file may be missing.
@@ -75,16 +77,14 @@ impl Foreign {
                 }),
             }
         };
-        let cas = read(CA, true)?;
-        let shown = PresentedCertificate { certificate: read(&files.certificate, false)?, cas };
-        let place = files.directory.join(&files.certificate).display().to_string();
-        Ok(Self { place, shown, key: read(&files.key, false)? })
+        let (ca_certificate, certificate) = (read(CA, true)?, read(&files.certificate, false)?);
+        Ok(Self { ca_certificate, ca_key: String::new(), certificate, key: read(&files.key, false)? })
     }
 
-    /// Checks that the API server can accept these certificates from the host `service_name`. The error is said of
-    /// [`Self::place`].
+    /// Checks that the API server can accept these certificates from the host `service_name`. The error is said of the
+    /// place where the leaf is.
     pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), String> {
-        let chain = x509::certificates(&self.shown.certificate).map_err(|error| error.to_string())?;
+        let chain = x509::certificates(&self.certificate).map_err(|error| error.to_string())?;
         let leaf = x509::description(&chain[0]).map_err(|error| error.to_string())?;
         certified_key(chain.clone(), &self.key).map_err(|error| {
             let why = error.source().map(ToString::to_string).unwrap_or_default();
@@ -97,14 +97,25 @@ impl Foreign {
         if !x509::lacks(&chain[0], &[service_name.to_owned()]).is_empty() {
             return Err(format!("it is for {}: have it made for {service_name}", leaf.names.join(", ")));
         }
-        if !self.shown.cas.is_empty() && !self.shown.is_trusted_through(&self.shown.cas) {
+        if !self.ca_certificate.is_empty() && !self.are_trusted_through(&self.ca_certificate) {
             return Err(format!("it is not signed by the CA in {CA}: replace all of them together"));
         }
         Ok(())
     }
+
+    /// Whether a client that trusts `cas` (PEM) trusts the leaf.
+    pub(super) fn are_trusted_through(&self, cas: &str) -> bool {
+        let read = |pem| x509::certificates(pem).unwrap_or_default();
+        x509::issuer(&read(&self.certificate), &read(cas)).is_some()
+    }
 }
 
 impl Files {
+    /// Returns the path of the certificate's file, for messages.
+    pub(super) fn place(&self) -> String {
+        self.directory.join(&self.certificate).display().to_string()
+    }
+
     /// Whether the folder has a certificate or a key.
     pub fn exist(&self) -> bool {
         [&self.certificate, &self.key].iter().any(|name| self.directory.join(name).exists())
@@ -115,31 +126,5 @@ impl Files {
     pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
         let names = [self.certificate.as_str(), &self.key, CA];
         names.iter().map(|name| fs::read(self.directory.join(name)).ok()).collect()
-    }
-}
-
-/// A certificate and the CAs that have to be trusted for it, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PresentedCertificate {
-    /// The leaf, and the intermediate certificates between the leaf and a CA.
-    pub certificate: String,
-    /// The CAs; empty if they are not known.
-    pub cas: String,
-}
-
-impl PresentedCertificate {
-    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it contains no certificate.
-    pub fn of(secret: &Secret) -> Option<Self> {
-        if let Some(found) = Certificates::of(secret) {
-            return Some(Self { certificate: found.certificate, cas: found.ca_certificate });
-        }
-        let cas = text(secret, "ca.crt").unwrap_or_default();
-        Some(Self { certificate: text(secret, "tls.crt")?, cas })
-    }
-
-    /// Whether a client that trusts `cas` (PEM) trusts this certificate.
-    pub fn is_trusted_through(&self, cas: &str) -> bool {
-        let read = |pem| x509::certificates(pem).unwrap_or_default();
-        x509::issuer(&read(&self.certificate), &read(cas)).is_some()
     }
 }

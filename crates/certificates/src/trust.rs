@@ -2,11 +2,10 @@
 //! and to the webhook configurations.
 
 use crate::{
-    Configurations, Error, Files, Hook, Memory, Places, PresentedCertificate, Registration,
-    ServingCertificate, SharedSecret, Source,
+    Certificates, Configurations, Error, Files, Hook, Memory, Places, Registration, ServingCertificate,
+    SharedSecret, Source,
     expiry::Expiry,
     renewal::{Step, Waits},
-    source::Foreign,
     x509,
 };
 use api::Lenient;
@@ -59,8 +58,6 @@ pub struct Trust {
     memory: AsyncMutex<Memory>,
     /// The CAs (PEM) that the API server trusts, as far as this process knows.
     trusted: Mutex<Option<String>>,
-    /// The certificate that is served, if the operator has not made it itself.
-    shown: Mutex<Option<PresentedCertificate>>,
 }
 
 impl Trust {
@@ -74,8 +71,8 @@ impl Trust {
     ) -> Self {
         let expiry = Expiry::new(registry);
         let secret = SharedSecret::new(client.clone(), &places);
-        let (memory, trusted, shown) = (AsyncMutex::default(), Mutex::default(), Mutex::default());
-        Self { client, places, secret, source, serving, expiry, registration, memory, trusted, shown }
+        let (memory, trusted) = (AsyncMutex::default(), Mutex::default());
+        Self { client, places, secret, source, serving, expiry, registration, memory, trusted }
     }
 
     /// Renews the certificates if a renewal is due, serves the certificates, and writes the CAs into the webhook
@@ -104,13 +101,16 @@ impl Trust {
         if let Ok(configurations) = &configurations {
             self.registration.compare(configurations);
         }
-        let found = match &self.source {
+        let (place, found) = match &self.source {
             Source::Own(waits) => return self.keep_own(configurations, waits, memory, now).await,
-            Source::CertManager => Foreign::in_secret(&self.secret.title, self.secret.read().await?.as_ref()),
-            Source::Files(files) => Foreign::in_files(files),
+            Source::CertManager => {
+                let title = &self.secret.title;
+                (title.clone(), Certificates::in_secret(title, self.secret.read().await?.as_ref()))
+            }
+            Source::Files(files) => (files.place(), Certificates::in_files(files)),
         };
         let found = found.map_err(Error::Unfit)?;
-        self.follow(configurations?, found, now).await
+        self.follow(configurations?, &place, found, memory, now).await
     }
 
     async fn keep_own(
@@ -124,8 +124,9 @@ impl Trust {
         let names = [self.service_name(), "localhost".to_owned()];
         let (certificates, step) = self.secret.advance(&names, None, memory, now, waits).await?;
         self.serving.set(&certificates.certificate, &certificates.key)?;
-        memory.holds(&certificates, &certificates.held(&names));
-        self.expiry.shown(&certificates.certificate, &certificates.ca_certificate, now)?;
+        let held = certificates.held(&names);
+        memory.holds(&certificates, &held);
+        self.expiry.shown(&held, now)?;
         let still = configurations?.publish(&certificates.ca_certificate).await?;
         memory.record_trust(still);
         *self.trusted.lock() = Some(certificates.ca_certificate);
@@ -135,27 +136,27 @@ impl Trust {
         })
     }
 
-    /// Serves certificates that the operator has not made itself (`found`). The CAs beside mounted files are written into
-    /// the webhook configurations; otherwise another component, such as cert-manager's CA injector, has to write a
-    /// `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that still is
-    /// trusted.
+    /// Serves certificates that the operator has not made itself: `found`, in `place`. The CAs beside mounted files are
+    /// written into the webhook configurations; otherwise another component, such as cert-manager's CA injector, has to
+    /// write a `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that
+    /// still is trusted.
     async fn follow(
         &self,
         configurations: Configurations,
-        found: Foreign,
+        place: &str,
+        found: Certificates,
+        memory: &mut Memory,
         now: Timestamp,
     ) -> Result<Duration, Error> {
-        let in_use = self.shown.lock().clone();
         if let Err(why) = found.check(&self.service_name(), now) {
-            if let (Some(shown), Some(trusted)) = (in_use, self.trusted.lock().clone()) {
-                self.expiry.shown(&shown.certificate, &trusted, now)?;
+            if let Some(used) = &memory.last {
+                self.expiry.shown(&used.held(&[]), now)?;
             }
-            return Err(Error::Unfit(format!("{}: {why}", found.place)));
+            return Err(Error::Unfit(format!("{place}: {why}")));
         }
         let hooks = configurations.hooks();
-        let trusts =
-            |hook: &&Hook| found.shown.is_trusted_through(hook.ca_bundle.as_deref().unwrap_or_default());
-        let cas = found.shown.cas.clone();
+        let trusts = |hook: &&Hook| found.are_trusted_through(hook.ca_bundle.as_deref().unwrap_or_default());
+        let cas = found.ca_certificate.clone();
         let (trusted, distrusting) = if matches!(self.source, Source::Files(_)) && !cas.is_empty() {
             configurations.publish(&cas).await?;
             (cas, None)
@@ -164,20 +165,19 @@ impl Trust {
             (bundle.unwrap_or_default(), hooks.iter().find(|hook| !trusts(hook)))
         };
         // If the new certificate is not trusted yet and the old one is still trusted, the old one stays in use.
-        let waits = distrusting.is_some() && in_use.is_some_and(|shown| shown.is_trusted_through(&trusted));
-        if !waits {
-            self.serving.set(&found.shown.certificate, &found.key)?;
-            self.expiry.shown(&found.shown.certificate, &trusted, now)?;
-            *self.shown.lock() = Some(found.shown);
-        }
-        *self.trusted.lock() = Some(trusted);
+        let stays = |used: &Certificates| distrusting.is_some() && used.are_trusted_through(&trusted);
+        let used = memory.last.clone().filter(stays).unwrap_or(found);
+        self.serving.set(&used.certificate, &used.key)?;
+        *self.trusted.lock() = Some(trusted.clone());
+        let used = memory.last.insert(Certificates { ca_certificate: trusted, ..used });
+        let expiry = self.expiry.shown(&used.held(&[]), now);
         match distrusting {
             Some(hook) => Err(Error::Unfit(format!(
                 "{} does not trust the webhook's certificate: annotate it with cert-manager.io/inject-ca-from, or put the \
                  CA beside the certificate as ca.crt (certs/README.md)",
                 hook.configuration
             ))),
-            None => Ok(Duration::MAX),
+            None => expiry.map(|()| Duration::MAX),
         }
     }
 
