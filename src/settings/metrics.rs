@@ -127,7 +127,12 @@ mod tests {
 
     #[test]
     fn metrics_of_applications_are_as_kfs_unless_somebody_says_otherwise() {
-        assert_eq!(run(&[]).metrics.of_applications().unwrap(), Options::default());
+        let kubeflows = Options {
+            submit_latency_buckets: vec![0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
+            start_latency_buckets: vec![30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0],
+            ..Options::default()
+        };
+        assert_eq!(run(&[]).metrics.of_applications().unwrap(), kubeflows);
         let chosen = run(&[
             "--metrics-prefix=team-a-",
             "--metrics-labels=app-type,namespace",
@@ -137,7 +142,7 @@ mod tests {
             prefix: "team_a_".parse().unwrap(),
             labels: vec!["app_type".parse().unwrap(), "namespace".parse().unwrap()],
             submit_latency_buckets: vec![1.0, 2.5],
-            ..Options::default()
+            ..kubeflows
         };
         assert_eq!(chosen.metrics.of_applications().unwrap(), expected);
     }

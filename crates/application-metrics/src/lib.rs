@@ -182,9 +182,14 @@ fn make_room<T, P>(labelled: &mut Labelled<T>, present: &BTreeMap<Values, P>) {
 mod tests {
     use super::*;
 
+    fn options() -> Options {
+        let submit_latency_buckets = vec![0.5, 1.0, 2.0, 4.0];
+        Options { submit_latency_buckets, start_latency_buckets: vec![300.0], ..Options::default() }
+    }
+
     fn ledger(labels: &[&str]) -> Ledger {
         let labels = labels.iter().map(|label| label.parse().unwrap()).collect();
-        Ledger::new(Options { labels, ..Options::default() })
+        Ledger::new(Options { labels, ..options() })
     }
 
     fn value(text: &str, series: &str) -> f64 {
@@ -201,7 +206,7 @@ mod tests {
     #[test]
     fn all_is_there_from_the_beginning_and_names_take_the_prefix() {
         let prefix = "my-".parse().unwrap();
-        let options = Options { prefix, ..Options::default() };
+        let options = Options { prefix, ..options() };
         let text = Ledger::new(options).snapshot(&Present::default()).text();
         has_lines(&text, include_str!("../../../tests/data/application-metrics/beginning.txt"));
         assert!(!text.contains("NaN"), "{text}");

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::{collections::BTreeMap, str::FromStr};
 
 /// The admin's settings for the metrics of applications.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     pub prefix: Prefix,
     pub labels: Vec<Label>,
@@ -22,18 +22,6 @@ impl Options {
             Timed::Submission => Some(&self.submit_latency_buckets),
             Timed::Start => Some(&self.start_latency_buckets),
             Timed::Success | Timed::Failure => None,
-        }
-    }
-}
-
-impl Default for Options {
-    /// The defaults of Kubeflow's operator.
-    fn default() -> Self {
-        Self {
-            prefix: Prefix::default(),
-            labels: Vec::new(),
-            submit_latency_buckets: vec![0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
-            start_latency_buckets: (1..=10).map(|step| f64::from(step) * 30.0).collect(),
         }
     }
 }
