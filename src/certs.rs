@@ -3,7 +3,7 @@
 use crate::{operator, parts::now, settings::CertsCommand};
 use anyhow::{Context, bail, ensure};
 use certificates::{
-    Certificates, Configurations, Hook, Memory, SharedSecret,
+    Certificates, Configurations, Error, Hook, Memory, SharedSecret,
     renewal::{Reason, Step, Validity, Waits, Wish},
     x509,
 };
@@ -88,7 +88,7 @@ async fn rotate(shared: &SharedSecret, wish: Wish) -> anyhow::Result<String> {
 }
 
 /// Returns the content of the first certificate in `pem`.
-fn described(pem: &str) -> Result<x509::Description, x509::Error> {
+fn described(pem: &str) -> Result<x509::Description, Error> {
     x509::description(&x509::certificates(pem)?[0])
 }
 

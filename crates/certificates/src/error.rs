@@ -1,6 +1,6 @@
 //! Why the webhook is not trusted yet.
 
-use super::x509;
+use rustls::pki_types::pem;
 
 /// Why certificates or webhook configurations cannot be read, made or used.
 #[derive(Debug, thiserror::Error)]
@@ -12,8 +12,14 @@ pub enum Error {
     Changed { object: String },
     #[error("certificates cannot be made: {0}")]
     Generate(#[from] rcgen::Error),
-    #[error(transparent)]
-    Unusable(#[from] x509::Error),
+    #[error("not PEM: {0}")]
+    NotPem(#[from] pem::Error),
+    #[error("there is no certificate in it")]
+    Empty,
+    #[error("not an X.509 certificate: {0}")]
+    NotX509(String),
+    #[error("certificate and key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
     /// The certificates or an object are not what they have to be: a sentence.
     #[error("{0}")]
     Unfit(String),

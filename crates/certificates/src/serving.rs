@@ -1,6 +1,6 @@
 //! Holds the certificate that the listener serves. The certificate can be replaced while the listener runs.
 
-use super::x509::{self, Error};
+use super::{error::Error, x509};
 use parking_lot::RwLock;
 use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},

@@ -1,33 +1,17 @@
 //! Reads X.509 certificates: their names, their validity, and which CA has signed them.
 
-use super::renewal::Validity;
+use super::{error::Error, renewal::Validity};
 use jiff::Timestamp;
 use rustls::{
     RootCertStore,
     client::{verify_server_cert_signed_by_trust_anchor, verify_server_name},
     crypto::ring::default_provider,
-    pki_types::{
-        CertificateDer, ServerName, UnixTime,
-        pem::{self, PemObject},
-    },
+    pki_types::{CertificateDer, ServerName, UnixTime, pem::PemObject},
     server::ParsedCertificate,
 };
 use sha2::{Digest, Sha256};
 use std::{net::IpAddr, time::Duration};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, time::ASN1Time};
-
-/// Why a PEM text or a certificate cannot be read, or not be served.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error("not PEM: {0}")]
-    NotPem(#[from] pem::Error),
-    #[error("there is no certificate in it")]
-    Empty,
-    #[error("not an X.509 certificate: {0}")]
-    NotX509(String),
-    #[error("certificate and key cannot be used: {0}")]
-    Unusable(#[from] rustls::Error),
-}
 
 /// The content of a certificate, as far as it is needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
