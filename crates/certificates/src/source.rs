@@ -120,11 +120,4 @@ impl Files {
     pub fn exist(&self) -> bool {
         [&self.certificate, &self.key].iter().any(|name| self.directory.join(name).exists())
     }
-
-    /// Returns the present contents of the certificate, the key and the CA's file, none for a file that cannot be read.
-    /// Used to notice changes.
-    pub(super) fn contents(&self) -> Vec<Option<Vec<u8>>> {
-        let names = [self.certificate.as_str(), &self.key, CA];
-        names.iter().map(|name| fs::read(self.directory.join(name)).ok()).collect()
-    }
 }

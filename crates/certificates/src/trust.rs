@@ -225,11 +225,11 @@ impl Trust {
 /// Yields whenever the files have changed. The files are read periodically: a mounted volume changes through symbolic
 /// links, and the operator gets no notification of that.
 fn changes_of(files: Files) -> stream::BoxStream<'static, ()> {
-    let begin = files.contents();
+    let begin = Certificates::in_files(&files);
     let changes = stream::unfold((files, begin), |(files, before)| async move {
         loop {
             sleep(BETWEEN_READS).await;
-            let now = files.contents();
+            let now = Certificates::in_files(&files);
             if now != before {
                 return Some(((), (files, now)));
             }
