@@ -13,7 +13,7 @@ use crate::{
 };
 use anyhow::Context;
 use axum::http::{HeaderValue, header::USER_AGENT};
-use certificates::{Places, Registration, ServingCertificate, Trust};
+use certificates::{Places, ServingCertificate, Trust};
 use controller::{
     self, ApplicationMetrics, ScheduleMetrics, Setup, SubmissionEnvironment, SubmissionMetrics, Watching,
     Workloads,
@@ -108,8 +108,7 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let webhook = webhook.map(|tcp| {
         let serving = Arc::clone(&certificate);
         let expected = manifests::webhook_configurations(installation, &places.service_namespace);
-        let registration = Registration::new(expected, &mut registry);
-        let trust = Trust::new(client.clone(), places.clone(), source, serving, registration, &mut registry);
+        let trust = Trust::new(client.clone(), places.clone(), source, serving, expected, &mut registry);
         let gateway = installation.connect.gateway_user(&installation.name.name, &places.secret_namespace);
         (tcp, Arc::new(trust), reviews(&settings, &setup, gateway, &mut registry))
     });

@@ -22,7 +22,6 @@ pub mod x509;
 pub use error::Error;
 pub use generated::Certificates;
 pub use places::Places;
-pub use registration::Registration;
 pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
 pub use source::{Files, Source};

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use tracing::{info, warn};
 
 /// The expected webhook configurations, and the differences that were found in the installed ones.
-pub struct Registration {
+pub(super) struct Registration {
     expected: Vec<Value>,
     /// The differences that were found last, so that each one is logged once.
     said: Mutex<Vec<String>>,
@@ -20,7 +20,7 @@ pub struct Registration {
 impl Registration {
     /// Creates the comparison with `expected`, the webhook configurations as they should be installed. Registers a
     /// gauge of the number of differences in `registry`.
-    pub fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
+    pub(super) fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
         let differences = Gauge::default();
         let help = "In how many ways the installed webhook configurations differ from what the flags want";
         registry.register("spark_operator_webhook_registration_differences", help, differences.clone());

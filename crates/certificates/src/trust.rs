@@ -2,9 +2,10 @@
 //! and to the webhook configurations.
 
 use crate::{
-    Certificates, Configurations, Error, Files, Hook, Memory, Places, Registration, ServingCertificate,
-    SharedSecret, Source,
+    Certificates, Configurations, Error, Files, Hook, Memory, Places, ServingCertificate, SharedSecret,
+    Source,
     expiry::Expiry,
+    registration::Registration,
     renewal::{Step, Waits},
     x509,
 };
@@ -23,6 +24,7 @@ use kube::{
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use rustls::{ClientConfig, pki_types::ServerName};
+use serde_json::Value;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
     net::TcpStream,
@@ -61,14 +63,17 @@ pub struct Trust {
 }
 
 impl Trust {
+    /// Creates the keeper of the certificates in `places`, which come from `source` and are shown by `serving`. Reports to
+    /// `registry` until when they are valid, and how the webhook configurations differ from those that are `expected`.
     pub fn new(
         client: Client,
         places: Places,
         source: Source,
         serving: Arc<ServingCertificate>,
-        registration: Registration,
+        expected: Vec<Value>,
         registry: &mut Registry,
     ) -> Self {
+        let registration = Registration::new(expected, registry);
         let expiry = Expiry::new(registry);
         let secret = SharedSecret::new(client.clone(), &places);
         let (memory, trusted) = (AsyncMutex::default(), Mutex::default());
