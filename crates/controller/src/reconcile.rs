@@ -100,22 +100,17 @@ impl Reconciler for Context {
             }
         }
         if application.status.clone().unwrap_or_default() != status {
-            let written =
-                calls::write_status(&self.source.cluster.client, application, &application.status, &status)
-                    .await;
+            let written = self.source.write(application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
                 metrics.maybe_written(application, status.clone());
             }
-            let written = written?;
+            written?;
             metrics.written(application, &status, now, policy.executor_limit);
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
-            self.source.memory.with(&uid, |note| {
-                note.wrote(&written);
-                note.recorded = Some(now);
-            });
+            self.source.memory.with(&uid, |note| note.recorded = Some(now));
         }
         // The occasion contains the generation, because a run may be suspended and resumed more than once before it
         // begins.

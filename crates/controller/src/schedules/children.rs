@@ -38,9 +38,6 @@ pub(super) struct Family {
     pub unconfirmed: BTreeSet<String>,
     /// The names of applications that this process may have made: the API server did not answer.
     pub doubted: BTreeSet<String>,
-    /// The names of applications that a reconcile is creating at this moment. Their first event causes no further
-    /// reconcile.
-    pub expected: BTreeSet<String>,
     /// The application of the latest slot (a time at which the schedule is due); `triggered` is the application of the
     /// latest manual trigger. Both stay recorded after they are deleted, so that it stays known that they were created.
     latest: Option<Child>,
@@ -162,10 +159,8 @@ impl Index {
         let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
         child.is_going |= known.is_some_and(|known| known.is_going);
         let matters = |child: &Child| (child.is_over(), child.is_going);
-        let is_news = match family.children.get(&child.name) {
-            Some(known) => (matters(known), &known.uid) != (matters(&child), &child.uid),
-            None => !family.expected.contains(&child.name) || matters(&child) != (false, false),
-        };
+        let differs = |known: &Child| (matters(known), &known.uid) != (matters(&child), &child.uid);
+        let is_news = family.children.get(&child.name).is_none_or(differs);
         self.insert(key, owner, child);
         is_news.then_some(schedule)
     }

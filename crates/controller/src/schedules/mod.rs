@@ -35,9 +35,6 @@ use tracing::info;
 /// A schedule as the watch delivers it.
 type Watched = Kept<ScheduledSparkApplication, ()>;
 
-/// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
-/// decision may be due. Two passes have always been enough.
-const PASSES: usize = 4;
 /// How old an application made by this process must be before the API server is asked for it, if the watch has not
 /// reported it.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
@@ -74,41 +71,13 @@ impl Reconciler for Context {
         &self.source
     }
 
+    /// Observes a schedule, decides what to do, acts, and records the result. Returns the time until the next reconcile if
+    /// neither the schedule nor its applications change before.
     async fn reconcile(
         &self,
         schedule: &ScheduledSparkApplication,
         now: Timestamp,
     ) -> Result<Option<Duration>, Error> {
-        let mut recorded = None;
-        for _ in 0..PASSES {
-            match self.pass(recorded.as_ref().unwrap_or(schedule), now).await? {
-                ControlFlow::Break(wake) => return Ok(wake),
-                ControlFlow::Continue(written) => recorded = Some(written),
-            }
-        }
-        Ok(Some(FRESH_FACTS))
-    }
-}
-
-impl Context {
-    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
-        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
-        Self {
-            policy: setup.schedule_policy.clone(),
-            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
-            source,
-            metrics: setup.schedule_metrics.clone(),
-        }
-    }
-
-    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result. Breaks if nothing is left to do
-    /// until the schedule or its applications change, or until the time has passed that it returns. Continues with the
-    /// schedule as the API server has stored it if a new status was recorded.
-    async fn pass(
-        &self,
-        schedule: &ScheduledSparkApplication,
-        now: Timestamp,
-    ) -> Result<ControlFlow<Option<Duration>, ScheduledSparkApplication>, Error> {
         let Source { cluster, memory, .. } = &self.source;
         let checked = schedules::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
@@ -121,17 +90,14 @@ impl Context {
         let is_ours =
             memory.with(&schedule.uid().unwrap_or_default(), |note| note.written) == version(schedule);
         if starts && !is_ours && !calls::is_current(&cluster.client, schedule, "GET of the schedule").await? {
-            return Ok(ControlFlow::Break(Some(FRESH_FACTS)));
+            return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
             self.execute(schedule, action, now).await?;
         }
-        let mut passed = ControlFlow::Break(wake);
-        if schedule.status.clone().unwrap_or_default() != status {
-            passed = match self.source.write(schedule, &schedule.status, &status).await? {
-                (_, true) => ControlFlow::Break(Some(Duration::ZERO)),
-                (written, false) => ControlFlow::Continue(written),
-            };
+        let is_recorded = schedule.status.clone().unwrap_or_default() == status;
+        if !is_recorded {
+            self.source.write(schedule, &schedule.status, &status).await?;
         }
         for outcome in outcomes {
             self.metrics.count(outcome);
@@ -140,7 +106,20 @@ impl Context {
         for event in &events {
             cluster.send_event(schedule, &occasion, event, now).await;
         }
-        Ok(passed)
+        // What follows from a new status is decided once the watch has reported it.
+        Ok(if is_recorded { wake } else { Some(FRESH_FACTS) })
+    }
+}
+
+impl Context {
+    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
+        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
+        Self {
+            policy: setup.schedule_policy.clone(),
+            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
+            source,
+            metrics: setup.schedule_metrics.clone(),
+        }
     }
 
     /// Collects all facts on which the next decision about `schedule` depends.
@@ -253,15 +232,12 @@ impl Context {
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
-                self.children.with(&owner, |family| family.expected.insert(name.clone()));
                 let made = applications.create(json!(application).to_string()).await.and_then(|made| {
                     serde_json::from_str::<WatchedApplication>(&made).map_err(kube::Error::SerdeError)
                 });
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
-                // Only after `add`, because the watch may report the application in between.
-                self.children.with(&owner, |family| family.expected.remove(&name));
                 match made {
                     Ok(_) => info!(application = name, "started"),
                     // Either the answer to the creation of this application was lost, or it is another one: the watch
