@@ -1,7 +1,7 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
 use super::{Error, Key};
-use api::{ObjectKey, version};
+use api::{ObjectKey, SparkApplication, SparkApplicationStatus, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::{Mutex, MutexGuard};
@@ -9,8 +9,10 @@ use plan::{
     Submission,
     auxiliary::{AskedAddresses, Try},
 };
+use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -34,6 +36,9 @@ pub(super) struct Note {
     is_before_list: bool,
     /// When this process last wrote the status; recorded for applications only.
     pub recorded: Option<Timestamp>,
+    /// The writes of an application's status that the API server has not answered: the application before each, and the
+    /// status.
+    pub unanswered: Vec<(SparkApplication, SparkApplicationStatus)>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
     /// The uid of the last driver or server whose executors the API server was asked about, and when.
@@ -90,6 +95,24 @@ impl Note {
     pub(super) fn wrote(&mut self, answer: &impl ResourceExt) {
         self.written = version(answer);
         self.is_before_list = false;
+        self.unanswered.clear();
+    }
+
+    /// Returns that write without an answer whose status `application` has, as the watch has reported it. Forgets all such
+    /// writes if the application has changed since.
+    pub(super) fn answered(
+        &mut self,
+        application: &SparkApplication,
+    ) -> Option<(SparkApplication, SparkApplicationStatus)> {
+        let is_news =
+            |(before, _): &(SparkApplication, _)| before.resource_version() != application.resource_version();
+        if !self.unanswered.iter().any(is_news) {
+            return None;
+        }
+        // Both statuses are compared as JSON, the form in which they are stored: in it, times have no fractions of a
+        // second.
+        let stored = json!(application.status);
+        mem::take(&mut self.unanswered).into_iter().find(|(_, status)| json!(status) == stored)
     }
 }
 
@@ -163,7 +186,7 @@ impl ReconcileMemory {
 mod tests {
     use super::*;
     use api::ScheduledSparkApplication;
-    use serde_json::{from_value, json};
+    use serde_json::{Value, from_value};
 
     fn copy(version: u64) -> ScheduledSparkApplication {
         from_value(json!({
@@ -171,6 +194,40 @@ mod tests {
             "spec": {"schedule": "@daily", "template": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}}},
         }))
         .unwrap()
+    }
+
+    fn application(version: &str, status: &Value) -> SparkApplication {
+        let metadata = json!({"name": "pi", "uid": "u", "resourceVersion": version});
+        let mut application = crate::tests::application(&metadata);
+        application["status"] = status.clone();
+        from_value(application).unwrap()
+    }
+
+    #[test]
+    fn a_write_without_an_answer_is_found_when_its_status_is_seen_and_once() {
+        let failed = json!({
+            "applicationState": {"state": "FAILED"}, "driverInfo": {}, "terminationTime": "2026-01-01T00:00:00.5Z",
+        });
+        let status: SparkApplicationStatus = from_value(failed).unwrap();
+        let [new, edited] = ["1", "2"].map(|version| application(version, &Value::Null));
+        let stored = application("2", &json!(status));
+        let unanswered = || Note { unanswered: vec![(new.clone(), status.clone())], ..Note::default() };
+
+        let mut note = unanswered();
+        assert!(note.answered(&new).is_none(), "nobody knows yet");
+        assert_eq!(
+            note.answered(&stored).map(|(before, _)| before.resource_version()),
+            Some(new.resource_version())
+        );
+        assert!(note.answered(&stored).is_none());
+
+        let mut note = unanswered();
+        note.wrote(&stored);
+        assert!(note.answered(&stored).is_none(), "it was written by the next try");
+
+        let mut note = unanswered();
+        assert!(note.answered(&edited).is_none(), "it was not written, and somebody else has");
+        assert!(note.answered(&stored).is_none());
     }
 
     fn listed(uids: &[&str]) -> HashSet<String> {
