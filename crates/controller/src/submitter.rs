@@ -176,11 +176,11 @@ impl Submitter {
         if let Some(reason) = fallback {
             metrics.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
         }
-        if let Some(webhook_probe) = &self.webhook_probe {
-            webhook_probe.reached(namespace).await;
-        }
         let maker = Maker { client, namespace, owner: uid, extensions: &policy.extensions, in_flight };
         let make = async {
+            if let Some(webhook_probe) = &self.webhook_probe {
+                webhook_probe.reached(namespace).await;
+            }
             for child in &children {
                 maker.make(child).await?;
             }
