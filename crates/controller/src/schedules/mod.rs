@@ -14,6 +14,7 @@ use super::{
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
+use children::Family;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -35,7 +36,7 @@ use tracing::info;
 /// A schedule as the watch delivers it.
 type Watched = Kept<ScheduledSparkApplication, ()>;
 
-/// How old an application made by this process must be before the API server is asked for it, if the watch has not
+/// How old an application that this process has made must be before the API server is asked for it, if the watch has not
 /// reported it.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
@@ -145,24 +146,14 @@ impl Context {
     /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        for name in self.children.with(owner, |family| family.doubted.clone()) {
-            self.find(namespace, &name, owner).await?;
-            self.children.with(owner, |family| {
-                family.doubted.remove(&name);
-                // The application may have existed for a while, and may have left pods.
-                family.is_searched = false;
-            });
-        }
-        let is_old = |child: &&Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
-        let unconfirmed: Vec<_> = self.children.with(owner, |family| {
-            let unconfirmed = family.unconfirmed.iter().filter_map(|name| family.children.get(name));
-            unconfirmed.filter(is_old).map(|child| child.name.clone()).collect()
+        let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
+        let asked: Vec<_> = self.children.with(owner, |family| {
+            let Family { children, unconfirmed, .. } = family;
+            unconfirmed.iter().filter(|name| children.get(*name).is_none_or(is_old)).cloned().collect()
         });
-        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
-        for name in unconfirmed {
-            let found = applications.metadata(&name).await;
-            if found.map_err(Error::api("GET of an application"))?.is_none() {
-                self.children.remove(namespace, &name);
+        for name in asked {
+            if !self.find(namespace, &name, owner).await? {
+                self.children.remove(owner, &name);
             }
         }
         Ok(())
@@ -253,7 +244,7 @@ impl Context {
                                 let event = schedules::not_started(&name, &status.message);
                                 self.source.cluster.send_event(schedule, &name, &event, now).await;
                             }
-                            _ => drop(self.children.with(&owner, |family| family.doubted.insert(name))),
+                            _ => drop(self.children.with(&owner, |family| family.unconfirmed.insert(name))),
                         }
                         return Err(Error::api("creation of an application")(error));
                     }
