@@ -29,7 +29,7 @@ use kube::{
 pub use metrics::ScheduleMetrics;
 use schedules::{Action as Act, Checked, Child, Observed, Plan, Policy};
 use serde_json::json;
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -176,14 +176,9 @@ impl Context {
     ) -> Result<bool, Error> {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         let lost = self.children.with(&owner, |family| family.is_searched.then(|| family.lost.clone()));
-        match &lost {
-            // All deleted applications had ended before, and an application that has ended has no running driver.
-            Some(lost) if lost.is_empty() => return Ok(false),
-            Some(lost) if lost.iter().any(|name| self.source.cluster.pods.has_live(&namespace, name)) => {
-                return Ok(true);
-            }
-            // Only the API server can confirm that no pods exist: a cache may be late.
-            _ => {}
+        // All deleted applications had ended before, and an application that has ended has no running driver.
+        if lost.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(false);
         }
         let pods = Calls::of::<Pod>(&self.source.cluster.client, &namespace);
         let name = schedule.name_any();
