@@ -137,32 +137,30 @@ where
     Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
 }
 
-/// Writes `status` in place of `before`. Fields that are equal in both are not sent, so fields that this version of the
-/// operator does not know are kept.
+/// Writes `status` in place of `before`, and returns the metadata of the object as it is then. Fields that are equal in both
+/// are not sent, so fields that this version of the operator does not know are kept.
 ///
 /// # Errors
 ///
 /// [`Error::Conflict`] if the object has changed, or is gone, since `object` was read: the caller has to plan again.
-pub(super) async fn write_status<K: Resource<DynamicType = ()> + DeserializeOwned>(
+pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     client: &Client,
     object: &K,
     before: &impl Serialize,
     status: &impl Serialize,
-) -> Result<K, Error> {
+) -> Result<Metadata, Error> {
     let namespace = object.namespace().unwrap_or_default();
     let patch = json!({
         "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
         "status": merge_patch(&json!(before), &json!(status)),
     });
     let written = Calls::of::<K>(client, &namespace).patch_status(&object.name_any(), patch).await;
-    let read = |text: String| serde_json::from_str::<Lenient<K>>(&text).map_err(kube::Error::SerdeError);
+    let read = |text: String| serde_json::from_str::<Metadata>(&text).map_err(kube::Error::SerdeError);
     match written.and_then(read) {
-        // The operator can read the written object, because it has read the object before.
-        Ok(written) => written.0.map_err(|_| Error::Conflict),
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {
             Err(Error::Conflict)
         }
-        Err(error) => Err(Error::api("write of the status")(error)),
+        written => written.map_err(Error::api("write of the status")),
     }
 }
 

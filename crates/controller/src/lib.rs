@@ -65,7 +65,6 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
-use unreadable::UnreadableObjects;
 pub use watch::Watching;
 use work::Turns;
 pub use workload::{Workload, Workloads};
@@ -174,6 +173,8 @@ struct Context {
     extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
+    /// Whose turn it is to report an object that cannot be read.
+    reports: Turns,
 }
 
 impl Context {
@@ -189,6 +190,7 @@ impl Context {
             source,
             setup,
             departed: Mutex::default(),
+            reports: Turns::with_room(1, unreadable::WAITING),
         }
     }
 }
@@ -238,8 +240,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         of_schedules.children.apply(event);
         context.heard(event);
     });
-    let unreadable = Arc::new(UnreadableObjects::default());
-    let reporting = cluster.watching.reporting_to(Arc::clone(&unreadable));
+    let reporting = cluster.watching.reporting_to(&context);
     let pods = Arc::clone(&cluster.pods).follow(&reporting);
     let auxiliary = cluster.auxiliary.follow(&reporting);
     let queue = &context.source.queue;
@@ -275,7 +276,6 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
         () = follow_applications => {}
         () = follow_objects => {}
         () = follow_namespaces => {}
-        () = unreadable.send_events(&cluster) => {}
     }
     context.background.stop().await;
 }

@@ -27,21 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The most events that are read: a user who may create events in a namespace can create any number of them.
 const MOST: usize = 1_000;
 
-/// The latest lists, by namespace.
-pub(super) type MountFailures = Mutex<HashMap<String, List>>;
+/// The latest list of each namespace: when it was begun, and the reasons by the uids of the pods.
+pub(super) type MountFailures = Mutex<HashMap<String, (Instant, Arc<OnceCell<HashMap<String, String>>>)>>;
 
-pub(super) struct List {
-    begun: Instant,
-    /// The reasons, by the uids of the pods.
-    failures: Arc<OnceCell<HashMap<String, Failure>>>,
-}
-
-/// What the kubelet has said about a pod's volumes, and when.
-#[derive(Clone, Debug)]
-struct Failure {
-    last: Option<Timestamp>,
-    message: String,
-}
+/// An event as it is read: when the kubelet has sent it last, the uid of the pod, and what it says.
+type Failure = (Option<Timestamp>, String, String);
 
 impl Cluster {
     /// Returns why the volumes of a pod cannot be mounted, if it has waited for them for long and a reason is known.
@@ -58,48 +48,40 @@ impl Cluster {
     async fn known_failure(&self, namespace: &str, pod_uid: &str) -> Option<String> {
         let failures = {
             let mut lists = self.mount_failures.lock();
-            lists.retain(|_, list| list.begun.elapsed() < RECENT);
-            let begun = || List { begun: Instant::now(), failures: Arc::default() };
-            Arc::clone(&lists.entry(namespace.to_owned()).or_insert_with(begun).failures)
+            lists.retain(|_, (begun, _)| begun.elapsed() < RECENT);
+            let list = lists.entry(namespace.to_owned());
+            Arc::clone(&list.or_insert_with(|| (Instant::now(), Arc::default())).1)
         };
         let failures = failures.get_or_init(|| self.failures(namespace)).await;
-        failures.get(pod_uid).map(|failure| failure.message.clone())
+        failures.get(pod_uid).cloned()
     }
 
-    /// Lists the failures in `namespace`, by the uids of the pods.
-    async fn failures(&self, namespace: &str) -> HashMap<String, Failure> {
-        let (mut found, mut read) = (HashMap::<_, Failure>::new(), 0);
-        let is_read = |event: KeptEvent| {
-            if let Some((uid, failure)) = event.kept {
-                let known = found.entry(uid).or_insert_with(|| failure.clone());
-                if failure.last >= known.last {
-                    *known = failure;
-                }
-            }
-            read += 1;
-            if read < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    /// Lists the reasons in `namespace`, by the uids of the pods: of each pod the latest.
+    async fn failures(&self, namespace: &str) -> HashMap<String, String> {
+        let mut found = Vec::<Failure>::new();
+        let read = |event: Kept<Event, Failure>| {
+            found.push(event.kept);
+            if found.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let events = Calls::of::<Event>(&self.client, namespace);
         let about_volumes = ListParams::default().fields("involvedObject.kind=Pod,reason=FailedMount");
-        let list = events.list(&self.lists, Request::list, about_volumes, is_read);
-        match timeout(PATIENCE, list).await {
+        match timeout(PATIENCE, events.list(&self.lists, Request::list, about_volumes, read)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => warn!(namespace, %error, "events about volumes cannot be listed"),
             Err(_) => warn!(namespace, "the list of events about volumes takes too long"),
         }
-        found
+        found.sort();
+        found.into_iter().map(|(_, pod_uid, message)| (pod_uid, message)).collect()
     }
 }
 
-/// An event as it is read: the uid of its pod, and what it says.
-type KeptEvent = Kept<Event, Option<(String, Failure)>>;
-
-impl Keep<Event> for Option<(String, Failure)> {
+impl Keep<Event> for Failure {
+    /// An event that cannot be read is about no pod.
     fn of(event: &Lenient<Event>, _: &str) -> Self {
-        let event = event.0.as_ref().ok()?;
+        let Ok(event) = &event.0 else { return Self::default() };
         let message = excerpt::explanation(event.message.clone().unwrap_or_default());
         let last = event.last_timestamp.as_ref().map(|time| time.0);
-        Some((event.involved_object.uid.clone()?, Failure { last, message }))
+        (last, event.involved_object.uid.clone().unwrap_or_default(), message)
     }
 }
 

@@ -40,14 +40,6 @@ impl PodIndex {
         (pods, self.departed.read().get(application).cloned())
     }
 
-    /// Whether the index contains a pod of the application that has not ended.
-    pub fn has_live(&self, namespace: &str, application: &str) -> bool {
-        let key = (namespace.to_owned(), application.to_owned());
-        let index = self.pods.records.read();
-        let mut pods = index.get(&key).into_iter().flat_map(BTreeMap::values);
-        pods.any(|pod| !pod.has_ended())
-    }
-
     /// Returns the number of running executors for each application that has any.
     pub fn running_executors(&self) -> Vec<(Key, u64)> {
         let index = self.pods.records.read();

@@ -8,7 +8,7 @@ use api::{SparkApplication, State};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::watcher};
 use plan::{Action as Act, Observed, Plan, extension::PodsOfOthers, lifecycle};
-use std::time::Duration;
+use std::{collections::HashSet, time::Duration};
 use tracing::{Span, info};
 
 /// The pause before an application goes on with what did not fit into one turn: those that wait have theirs before.
@@ -57,7 +57,7 @@ impl Reconciler for Context {
     ///
     ///  1. An application that is being deleted: delete or release its pods, and forget it ([`Self::end`]). (client)
     ///  2. Wait for the watch if the cache has not received this process's last write yet ([`super::source`]). (no client)
-    ///  3. Count the application in the metrics. (no client)
+    ///  3. Count in the metrics what was written without an answer. (no client)
     ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
     ///     server only for a fact that a cache cannot know. (client)
     ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. What an extension
@@ -81,7 +81,10 @@ impl Reconciler for Context {
         Span::current().record("state", state.as_str());
 
         let Setup { policy, application_metrics: metrics, .. } = &self.setup;
-        metrics.seen(application, now, policy.executor_limit);
+        let answered = self.source.memory.with(&uid, |note| note.answered(application));
+        if let Some((before, status)) = answered {
+            metrics.written(&before, &status, now, policy.executor_limit);
+        }
         let seen = observe::observe(self, application, now).await?;
         if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
             self.source.memory.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
@@ -100,22 +103,18 @@ impl Reconciler for Context {
             }
         }
         if application.status.clone().unwrap_or_default() != status {
-            let written =
-                calls::write_status(&self.source.cluster.client, application, &application.status, &status)
-                    .await;
+            let written = self.source.write(application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
-                metrics.maybe_written(application, status.clone());
+                let unanswered = (application.clone(), status.clone());
+                self.source.memory.with(&uid, |note| note.unanswered.push(unanswered));
             }
-            let written = written?;
+            written?;
             metrics.written(application, &status, now, policy.executor_limit);
             let to = status.application_state.state;
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
-            self.source.memory.with(&uid, |note| {
-                note.wrote(&written);
-                note.recorded = Some(now);
-            });
+            self.source.memory.with(&uid, |note| note.recorded = Some(now));
         }
         // The occasion contains the generation, because a run may be suspended and resumed more than once before it
         // begins.
@@ -161,7 +160,6 @@ impl Context {
 
     /// Forgets what is remembered of an application that is gone, or about to be.
     pub(super) fn forget(&self, uid: &str) {
-        self.setup.application_metrics.forget(uid);
         self.source.memory.forget(uid);
         self.retain_memories(|other| other != uid);
     }
@@ -173,9 +171,9 @@ impl Context {
             watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Apply(_) => {}
             watcher::Event::InitDone => {
                 let applications = self.source.cache.state();
-                let uids = applications.iter().filter_map(|application| application.uid()).collect();
+                let uids: HashSet<_> =
+                    applications.iter().filter_map(|application| application.uid()).collect();
                 let names = applications.iter().map(|application| key(&**application)).collect();
-                self.setup.application_metrics.forget_others(&uids);
                 self.retain_memories(|uid| uids.contains(uid));
                 self.source.cluster.pods.forget_others(&names);
             }

@@ -1,7 +1,7 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
 use super::{Error, Key};
-use api::{ObjectKey, version};
+use api::{ObjectKey, SparkApplication, SparkApplicationStatus, version};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use parking_lot::{Mutex, MutexGuard};
@@ -9,8 +9,10 @@ use plan::{
     Submission,
     auxiliary::{AskedAddresses, Try},
 };
+use serde_json::json;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    mem,
     sync::Arc,
     time::Duration,
 };
@@ -30,15 +32,13 @@ pub(super) struct Note {
     /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
     /// not written the object since the watch began its latest complete list.
     pub written: u64,
-    /// The version up to which the watch reports no news: that of the last write that has ended by `end_write`.
-    echo: u64,
     /// Whether the last write was answered before the watch began its latest list.
     is_before_list: bool,
     /// When this process last wrote the status; recorded for applications only.
     pub recorded: Option<Timestamp>,
-    /// The latest version that the watch has reported during the write that is under way; zero before the first report,
-    /// and none if no write is under way.
-    pub told: Option<u64>,
+    /// The writes of an application's status that the API server has not answered: the application before each, and the
+    /// status.
+    pub unanswered: Vec<(SparkApplication, SparkApplicationStatus)>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
     /// The uid of the last driver or server whose executors the API server was asked about, and when.
@@ -77,6 +77,24 @@ impl Note {
     pub(super) fn wrote(&mut self, answer: &impl ResourceExt) {
         self.written = version(answer);
         self.is_before_list = false;
+        self.unanswered.clear();
+    }
+
+    /// Returns that write without an answer whose status `application` has, as the watch has reported it. Forgets all such
+    /// writes if the application has changed since.
+    pub(super) fn answered(
+        &mut self,
+        application: &SparkApplication,
+    ) -> Option<(SparkApplication, SparkApplicationStatus)> {
+        let is_news =
+            |(before, _): &(SparkApplication, _)| before.resource_version() != application.resource_version();
+        if !self.unanswered.iter().any(is_news) {
+            return None;
+        }
+        // Both statuses are compared as JSON, the form in which they are stored: in it, times have no fractions of a
+        // second.
+        let stored = json!(application.status);
+        mem::take(&mut self.unanswered).into_iter().find(|(_, status)| json!(status) == stored)
     }
 }
 
@@ -116,7 +134,7 @@ impl ReconcileMemory {
     pub(super) fn list_ends(&self, listed: &HashSet<String>) {
         self.0.lock().retain(|uid, note| {
             if note.is_before_list {
-                (note.written, note.echo) = (0, 0);
+                note.written = 0;
             }
             listed.contains(uid)
         });
@@ -125,41 +143,6 @@ impl ReconcileMemory {
     /// Whether this process has written `object` after this copy of it.
     pub(super) fn have_newer(&self, object: &impl ResourceExt) -> bool {
         version(object) < self.with(&object.uid().unwrap_or_default(), |note| note.written)
-    }
-
-    /// Records that a write begins. Until the write ends, it is unknown whether a version that the watch reports is
-    /// from this write or from another client.
-    pub(super) fn begin_write(&self, uid: &str) {
-        self.with(uid, |note| note.told = Some(0));
-    }
-
-    /// Records that the write has ended; `written` is the written object, or none after a failure. Returns whether the
-    /// watch has reported a newer version meanwhile.
-    pub(super) fn end_write(&self, uid: &str, written: Option<&impl ResourceExt>) -> bool {
-        self.with(uid, |note| {
-            if let Some(written) = written {
-                note.wrote(written);
-                note.echo = note.written;
-            }
-            note.told.take().is_some_and(|told| told > note.written)
-        })
-    }
-
-    /// Whether `object`, which the watch reports, needs no reconcile: it is this process's own last write or an older
-    /// version, or a write is under way, whose reconcile checks for newer versions itself when the write ends.
-    pub(super) fn is_echo(&self, object: &impl ResourceExt) -> bool {
-        let version = version(object);
-        // A version that cannot be compared counts as new.
-        version > 0
-            && self.0.lock().get_mut(&object.uid().unwrap_or_default()).is_some_and(|note| {
-                match &mut note.told {
-                    Some(told) => {
-                        *told = version.max(*told);
-                        true
-                    }
-                    None => version <= note.echo,
-                }
-            })
     }
 
     /// Records and logs that a reconcile has failed. Returns when to retry.
@@ -185,7 +168,7 @@ impl ReconcileMemory {
 mod tests {
     use super::*;
     use api::ScheduledSparkApplication;
-    use serde_json::{from_value, json};
+    use serde_json::{Value, from_value};
 
     fn copy(version: u64) -> ScheduledSparkApplication {
         from_value(json!({
@@ -195,33 +178,38 @@ mod tests {
         .unwrap()
     }
 
-    #[test]
-    fn what_we_have_written_ourselves_is_no_news_whenever_the_watch_tells_of_it() {
-        let memory = ReconcileMemory::default();
-        assert!(!memory.is_echo(&copy(5)), "nothing was written");
-        memory.begin_write("u");
-        assert!(!memory.end_write("u", Some(&copy(6))));
-        assert!(memory.is_echo(&copy(6)), "after the answer");
-        assert!(!memory.is_echo(&copy(7)), "somebody else's");
-
-        memory.begin_write("u");
-        assert!(memory.is_echo(&copy(8)), "before the answer");
-        assert!(!memory.end_write("u", Some(&copy(8))));
+    fn application(version: &str, status: &Value) -> SparkApplication {
+        let metadata = json!({"name": "pi", "uid": "u", "resourceVersion": version});
+        let mut application = crate::tests::application(&metadata);
+        application["status"] = status.clone();
+        from_value(application).unwrap()
     }
 
     #[test]
-    fn what_somebody_else_writes_while_we_write_is_looked_at_by_whoever_writes() {
-        let memory = ReconcileMemory::default();
-        memory.begin_write("u");
-        assert!(memory.is_echo(&copy(6)));
-        assert!(memory.is_echo(&copy(7)));
-        assert!(memory.end_write("u", Some(&copy(6))));
+    fn a_write_without_an_answer_is_found_when_its_status_is_seen_and_once() {
+        let failed = json!({
+            "applicationState": {"state": "FAILED"}, "driverInfo": {}, "terminationTime": "2026-01-01T00:00:00.5Z",
+        });
+        let status: SparkApplicationStatus = from_value(failed).unwrap();
+        let [new, edited] = ["1", "2"].map(|version| application(version, &Value::Null));
+        let stored = application("2", &json!(status));
+        let unanswered = || Note { unanswered: vec![(new.clone(), status.clone())], ..Note::default() };
 
-        // A write that has failed is retried by a reconcile that reads the object again.
-        memory.begin_write("u");
-        assert!(memory.is_echo(&copy(8)));
-        memory.end_write("u", None::<&ScheduledSparkApplication>);
-        assert!(!memory.is_echo(&copy(9)));
+        let mut note = unanswered();
+        assert!(note.answered(&new).is_none(), "nobody knows yet");
+        assert_eq!(
+            note.answered(&stored).map(|(before, _)| before.resource_version()),
+            Some(new.resource_version())
+        );
+        assert!(note.answered(&stored).is_none());
+
+        let mut note = unanswered();
+        note.wrote(&stored);
+        assert!(note.answered(&stored).is_none(), "it was written by the next try");
+
+        let mut note = unanswered();
+        assert!(note.answered(&edited).is_none(), "it was not written, and somebody else has");
+        assert!(note.answered(&stored).is_none());
     }
 
     fn listed(uids: &[&str]) -> HashSet<String> {
@@ -232,12 +220,11 @@ mod tests {
     #[test]
     fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
         let memory = ReconcileMemory::default();
-        memory.begin_write("u");
-        memory.end_write("u", Some(&copy(1000)));
+        memory.with("u", |note| note.wrote(&copy(1000)));
         memory.list_begins();
         assert!(memory.have_newer(&copy(10)), "the cache still has what it had");
         memory.list_ends(&listed(&["u"]));
-        assert!(!memory.have_newer(&copy(10)) && !memory.is_echo(&copy(10)));
+        assert!(!memory.have_newer(&copy(10)));
     }
 
     #[test]

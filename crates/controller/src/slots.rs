@@ -3,11 +3,8 @@
 //! one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
 
 use parking_lot::Mutex;
-use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
-};
+use std::{collections::HashMap, pin::pin, time::Duration};
+use tokio::time::timeout;
 use tracing::{info, warn};
 use work::{Turn, Turns};
 
@@ -20,7 +17,8 @@ const OF_HELD_UP: usize = 2;
 /// The slots; each submission takes one of them.
 pub(super) struct Slots {
     all: Turns,
-    held_up: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// The slots of each namespace that is held up.
+    held_up: Mutex<HashMap<String, Turns>>,
 }
 
 impl Slots {
@@ -36,22 +34,22 @@ impl Slots {
         has_begun: impl FnOnce(),
         submit: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        let (of_all, _of_namespace) = self.slot(namespace).await;
+        let (slot, is_of_held_up) = self.slot(namespace).await;
         has_begun();
-        let mut submit = std::pin::pin!(submit);
+        let mut submit = pin!(submit);
         if let Ok(submitted) = timeout(HELD_UP, &mut submit).await {
             // Also after a refusal: a quick refusal shows that nothing holds the namespace up.
             self.goes_on(namespace);
             return submitted;
         }
         // A submission that has a slot of a held-up namespace keeps the slot.
-        if let Some(slot) = of_all {
+        if !is_of_held_up {
             self.held_up.lock().entry(namespace.to_owned()).or_insert_with(|| {
                 warn!(
                     namespace,
                     "submissions are held up: {OF_HELD_UP} at once until one of them succeeds or ends quickly"
                 );
-                Arc::new(Semaphore::new(OF_HELD_UP))
+                Turns::new(OF_HELD_UP)
             });
             drop(slot);
         }
@@ -62,30 +60,24 @@ impl Slots {
         submitted
     }
 
-    /// Waits for a slot of all namespaces, or for one of the namespace if that is held up.
-    async fn slot(&self, namespace: &str) -> (Option<Turn>, Option<OwnedSemaphorePermit>) {
+    /// Waits for a slot of all namespaces, or for one of the namespace if that is held up. Returns the slot, and whether the
+    /// namespace is held up.
+    async fn slot(&self, namespace: &str) -> (Turn, bool) {
         loop {
             let own = self.held_up.lock().get(namespace).cloned();
-            if let Some(own) = own {
-                // The semaphore is closed when the namespace is not held up any more.
-                if let Ok(slot) = own.acquire_owned().await {
-                    return (None, Some(slot));
-                }
-            } else {
-                let slot = self.all.turn(None, namespace).await.expect("any number may wait");
-                // A submission that began to wait here before its namespace was held up waits for a slot of the
-                // namespace instead.
-                if !self.held_up.lock().contains_key(namespace) {
-                    return (Some(slot), None);
-                }
+            let is_held_up = own.is_some();
+            let slots = own.as_ref().unwrap_or(&self.all);
+            let slot = slots.turn(None, namespace).await.expect("any number may wait");
+            // Meanwhile the namespace may have been held up, or go on: then it is a slot of the others that counts.
+            if self.held_up.lock().contains_key(namespace) == is_held_up {
+                return (slot, is_held_up);
             }
         }
     }
 
     fn goes_on(&self, namespace: &str) {
-        if let Some(own) = self.held_up.lock().remove(namespace) {
+        if self.held_up.lock().remove(namespace).is_some() {
             info!(namespace, "submissions go on");
-            own.close();
         }
     }
 }

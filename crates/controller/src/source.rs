@@ -115,13 +115,7 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
                 self.memory.list_ends(&uids);
                 self.queue_all(None);
             }
-            Event::Apply(object) => {
-                // Not for this process's own status write: the reconcile that wrote it has already acted on it. Listed
-                // objects are queued all the same, because a write may have been undone before the list.
-                if !self.memory.is_echo(object) {
-                    self.queue.add(object);
-                }
-            }
+            Event::Apply(object) => self.queue.add(object),
             Event::Delete(object) => {
                 self.memory.forget(&object.uid().unwrap_or_default());
                 self.queue.add(object);
@@ -129,8 +123,8 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         }
     }
 
-    /// Writes `status` in place of `before`. Returns the object as it is then, and whether the watch has reported a later
-    /// version meanwhile.
+    /// Writes `status` in place of `before`. An older copy of the object is not acted on any more: see
+    /// [`ReconcileMemory::have_newer`]. Once the watch has reported the write, the object is worked on again.
     ///
     /// # Errors
     ///
@@ -140,12 +134,10 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         object: &K,
         before: &impl Serialize,
         status: &impl Serialize,
-    ) -> Result<(K, bool), Error> {
-        let uid = object.uid().unwrap_or_default();
-        self.memory.begin_write(&uid);
-        let written = calls::write_status(&self.cluster.client, object, before, status).await;
-        let is_outdated = self.memory.end_write(&uid, written.as_ref().ok());
-        Ok((written?, is_outdated))
+    ) -> Result<(), Error> {
+        let written = calls::write_status(&self.cluster.client, object, before, status).await?;
+        self.memory.with(&object.uid().unwrap_or_default(), |note| note.wrote(&written));
+        Ok(())
     }
 }
 

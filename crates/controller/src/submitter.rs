@@ -11,7 +11,7 @@ use super::{
     webhook_probe::WebhookProbe,
 };
 use api::{SparkApplication, names::label};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use plan::{
     By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
 };
@@ -76,7 +76,7 @@ impl Submitter {
     pub(super) fn new(applications: Applications, setup: Setup) -> Arc<Self> {
         let has_webhook = setup.policy.submission.has_webhook;
         Arc::new(Self {
-            room: SubmissionRoom::new(Arc::clone(&applications.queue)),
+            room: Arc::default(),
             applications,
             webhook_probe: has_webhook.then(|| WebhookProbe::new(setup.client.clone())),
             slots: Slots::new(setup.max_submissions),
@@ -90,9 +90,9 @@ impl Submitter {
         notes.get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
-    /// Whether the next submission of this application may be planned. If not, it is queued again when there is room.
-    pub(super) fn has_room(&self, application: &impl Resource<DynamicType = ()>) -> bool {
-        self.room.is_there(&application.namespace().unwrap_or_default(), &application.name_any())
+    /// Whether the next submission of this application may be planned. If not, it has to be looked at later.
+    pub(super) fn has_room(&self, application: &impl ResourceExt) -> bool {
+        self.room.is_there(&application.namespace().unwrap_or_default())
     }
 
     /// Starts a submission in the `background`, unless it is running already. Ends an older submission of the same
@@ -176,11 +176,11 @@ impl Submitter {
         if let Some(reason) = fallback {
             metrics.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
         }
-        if let Some(webhook_probe) = &self.webhook_probe {
-            webhook_probe.reached(namespace).await;
-        }
         let maker = Maker { client, namespace, owner: uid, extensions: &policy.extensions, in_flight };
         let make = async {
+            if let Some(webhook_probe) = &self.webhook_probe {
+                webhook_probe.reached(namespace).await;
+            }
             for child in &children {
                 maker.make(child).await?;
             }

@@ -1,78 +1,69 @@
 //! Sends events about objects that a watch could not read and that no reconcile reports: pods, Services and Ingresses.
 
-use super::{Cluster, now};
+use super::{Context, now};
 use k8s_openapi::api::core::v1::ObjectReference;
-use parking_lot::Mutex;
 use plan::events::invalid;
-use std::collections::VecDeque;
-use tokio::sync::Notify;
-use work::Lines;
 
-/// How many objects of a namespace may wait for their events. If a hostile user creates more unreadable objects, they are
-/// only logged.
-const WAITING: usize = 16;
+/// How many objects may wait for their events. If a hostile user creates more unreadable objects, the last ones are only
+/// logged.
+pub(super) const WAITING: usize = 64;
 
-/// The objects that could not be read and wait for their events; the namespaces take turns.
-#[derive(Debug, Default)]
-pub(super) struct UnreadableObjects {
-    waiting: Mutex<Lines<String, VecDeque<(ObjectReference, String)>>>,
-    news: Notify,
-}
-
-impl UnreadableObjects {
-    /// Reports an object and why it cannot be read.
+impl Context {
+    /// Sends an event about an object and why it cannot be read, if the object is in a namespace of this operator. The events
+    /// are sent in the background, one after the other, and the namespaces take turns.
     pub(super) fn report(&self, object: ObjectReference, error: &str) {
-        let namespace = object.namespace.clone().unwrap_or_default();
-        let mut waiting = self.waiting.lock();
-        if waiting.waiting_in(&namespace) < WAITING {
-            waiting.line(&namespace).push_back((object, error.to_owned()));
-            self.news.notify_one();
-        }
-    }
-
-    /// Sends an event about each reported object in a namespace of this operator; never ends.
-    pub(super) async fn send_events(&self, cluster: &Cluster) {
-        // Until then, a namespace that is chosen by its labels does not count as chosen.
-        cluster.namespaces.synced().await;
-        loop {
-            match self.next() {
-                Some((namespace, (object, error))) => {
-                    if cluster.namespaces.include(&namespace) {
-                        cluster.send_event_once(object, &invalid(&error), now()).await;
-                    }
-                }
-                None => self.news.notified().await,
+        let (cluster, reports, event) = (self.source.cluster.clone(), self.reports.clone(), invalid(error));
+        self.background.start(async move {
+            let namespace = object.namespace.clone().unwrap_or_default();
+            let Some(_turn) = reports.turn(None, &namespace).await else { return };
+            // Until then, a namespace that is chosen by its labels does not count as chosen.
+            cluster.namespaces.synced().await;
+            if cluster.namespaces.include(&namespace) {
+                cluster.send_event_once(object, &event, now()).await;
             }
-        }
-    }
-
-    /// Takes the object whose event is the next, and returns it with its namespace.
-    fn next(&self) -> Option<(String, (ObjectReference, String))> {
-        self.waiting.lock().take_if(|_| true)
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Cluster, Setup, namespaces::OurNamespaces, tests::api_server};
+    use kube::runtime::reflector;
+    use parking_lot::Mutex;
+    use plan::namespaces::Namespaces;
+    use serde_json::json;
+    use std::{future::ready, sync::Arc};
 
-    #[test]
-    fn a_namespace_full_of_unreadable_objects_delays_another_ones_event_by_one() {
-        let objects = UnreadableObjects::default();
+    #[tokio::test]
+    async fn a_namespace_full_of_unreadable_objects_delays_another_ones_event_by_one() {
+        let sent = Arc::<Mutex<Vec<String>>>::default();
+        let sending = Arc::clone(&sent);
+        let client = api_server(move |request| {
+            sending.lock().extend(request.uri().path().split('/').nth(5).map(str::to_owned));
+            ready((201, json!({})))
+        });
+        let setup = Setup::of_tests(client, "team-a");
+        let mut cluster = Cluster::new(&setup, reflector::store().0);
+        let both = Namespaces::new(["team-a", "team-b"].map(str::to_owned), None);
+        cluster.namespaces = Arc::new(OurNamespaces::new(both));
+        let context = Context::new(cluster, setup);
         let report = |namespace: &str, name: String| {
             let reference = ObjectReference {
                 namespace: Some(namespace.to_owned()),
                 name: Some(name),
                 ..ObjectReference::default()
             };
-            objects.report(reference, "too many values");
+            context.report(reference, "too many values");
         };
         for i in 0..1000 {
             report("team-a", format!("poison-{i}"));
         }
         report("team-b", "pod".to_owned());
-        let order: Vec<_> = std::iter::from_fn(|| objects.next()).map(|(namespace, _)| namespace).collect();
-        assert_eq!(order[..3], ["team-a", "team-b", "team-a"]);
-        assert_eq!(order.len(), WAITING + 1);
+        context.background.tasks.close();
+        context.background.tasks.wait().await;
+        let sent = sent.lock();
+        assert_eq!(sent[..4], ["team-a", "team-a", "team-b", "team-a"]);
+        assert_eq!(sent.len(), WAITING + 1);
     }
 }

@@ -2,7 +2,7 @@
 //! and each object is decoded separately. An object that cannot be read is logged, counted and, if no reconcile handles
 //! its kind, reported by an event. Such an object does not delay the others.
 
-use super::{calls::PAGE, events::reference, namespaced_watches::merged, unreadable::UnreadableObjects};
+use super::{Context, calls::PAGE, events::reference, namespaced_watches::merged};
 use futures::{Stream, StreamExt, TryStreamExt, future};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -41,7 +41,8 @@ pub struct Watching {
     /// The longest time that one watch request lasts; the next request continues where it ended.
     seconds: u32,
     unreadable: Family<[(&'static str, String); 1], Counter>,
-    reports: Option<Arc<UnreadableObjects>>,
+    /// What sends an event about each unreadable object, if no reconcile does.
+    reports: Option<Arc<Context>>,
     watches: Watches,
     /// The right to have a page of a list in memory. There is one for the whole process.
     page: Arc<Semaphore>,
@@ -64,9 +65,9 @@ impl Watching {
         Self { client, namespaces, seconds, unreadable, reports: None, watches, page }
     }
 
-    /// Returns the same, which also reports each unreadable object to `reports`.
-    pub(super) fn reporting_to(&self, reports: Arc<UnreadableObjects>) -> Self {
-        Self { reports: Some(reports), ..self.clone() }
+    /// Returns the same, which also has an event sent about each unreadable object.
+    pub(super) fn reporting_to(&self, context: &Arc<Context>) -> Self {
+        Self { reports: Some(Arc::clone(context)), ..self.clone() }
     }
 
     /// Yields all objects of the kind `of` with the labels `selector` in the namespaces that the operator may watch, then each

@@ -9,13 +9,12 @@ use api::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
-use std::{collections::HashMap, sync::Arc, time::Duration};
-use tokio::{
-    sync::{OnceCell, SetOnce},
-    time::{Instant, sleep},
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
+use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 /// How long to wait for the API server to reach the webhook. After that time drivers are created anyway, so that the
@@ -28,44 +27,29 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// The check whether the API server reaches the webhook.
 pub(super) struct WebhookProbe {
     client: Client,
-    is_open: SetOnce<()>,
-    /// One check for each namespace in which a driver waits: in a namespace with a broken webhook of its own, the API
-    /// server never gets as far as the operator's webhook.
-    looks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
+    /// Whether the webhook was reached for a driver in any namespace. In a namespace with a broken webhook of its own, the
+    /// API server never gets as far as the operator's webhook.
+    is_reached: AtomicBool,
 }
 
 impl WebhookProbe {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, is_open: SetOnce::new(), looks: Mutex::default() }
+        Self { client, is_reached: AtomicBool::new(false) }
     }
 
     /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
     /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
     pub(super) async fn reached(&self, namespace: &str) {
-        if self.is_open.initialized() {
-            return;
-        }
-        let look = {
-            let mut looks = self.looks.lock();
-            Arc::clone(looks.entry(namespace.to_owned()).or_default())
-        };
-        tokio::select! {
-            _open = self.is_open.wait() => {}
-            () = async { look.get_or_init(|| self.looked(namespace)).await; } => {}
-        }
-    }
-
-    async fn looked(&self, namespace: &str) {
         let begun = Instant::now();
-        while let Err(error) = self.finds(namespace).await {
-            if begun.elapsed() >= FOUND_WITHIN {
-                warn!(%error, "the API server does not find the webhook: drivers are likely to be refused");
-                return;
+        while !self.is_reached.load(Ordering::Relaxed) {
+            match self.finds(namespace).await {
+                Ok(()) => self.is_reached.store(true, Ordering::Relaxed),
+                Err(_) if begun.elapsed() < FOUND_WITHIN => sleep(AGAIN).await,
+                Err(error) => {
+                    return warn!(%error, "the API server does not find the webhook: drivers are likely to be refused");
+                }
             }
-            sleep(AGAIN).await;
         }
-        // The check of another namespace may have been first.
-        self.is_open.set(()).ok();
     }
 
     /// Creates a driver pod as a dry run: the pod is not stored, but the API server has to call the webhook for it.

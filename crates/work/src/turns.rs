@@ -75,7 +75,7 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
     }
 
     /// Returns how many items wait in the line with this key.
-    pub fn waiting_in(&self, key: &K) -> usize {
+    fn waiting_in(&self, key: &K) -> usize {
         self.lines.get(key).map_or(0, L::waiting)
     }
 

@@ -73,13 +73,12 @@ impl Reconciler for Context {
             }
         }
         if !is_deleted && connect.status.clone().unwrap_or_default() != status {
-            let (_, is_outdated) = self.source.write(connect, &connect.status, &status).await?;
+            self.source.write(connect, &connect.status, &status).await?;
             if status.state != state {
                 info!(from = state.as_str(), to = status.state.as_str(), "state changed");
             }
             // What follows from the new status is decided when the watches have reported what was made.
-            let next = if is_outdated { Duration::ZERO } else { FRESH_FACTS };
-            wake = Some(wake.map_or(next, |wake| wake.min(next)));
+            wake = Some(wake.map_or(FRESH_FACTS, |wake| wake.min(FRESH_FACTS)));
         }
         // Each version of the status is decided on once, and each event tells of a change of it.
         let occasion = connect.resource_version().unwrap_or_default();

@@ -34,13 +34,9 @@ struct Index {
 #[derive(Clone, Default)]
 pub(super) struct Family {
     pub children: BTreeMap<String, Child>,
-    /// The names of applications that this process has made and the watch has not reported yet.
+    /// The names of applications that this process has made and the watch has not reported yet. One of them that is not among
+    /// `children` may not exist: the API server did not answer.
     pub unconfirmed: BTreeSet<String>,
-    /// The names of applications that this process may have made: the API server did not answer.
-    pub doubted: BTreeSet<String>,
-    /// The names of applications that a reconcile is creating at this moment. Their first event causes no further
-    /// reconcile.
-    pub expected: BTreeSet<String>,
     /// The application of the latest slot (a time at which the schedule is due); `triggered` is the application of the
     /// latest manual trigger. Both stay recorded after they are deleted, so that it stays known that they were created.
     latest: Option<Child>,
@@ -87,9 +83,19 @@ impl Children {
         }
     }
 
-    /// Removes an application that does not exist, although an earlier answer has shown it.
-    pub(super) fn remove(&self, namespace: &str, name: &str) {
-        self.index.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    /// Removes an application of this schedule that does not exist, although this process has made it, or may have.
+    pub(super) fn remove(&self, owner: &Owner, name: &str) {
+        let mut index = self.index.lock();
+        let key = (owner.key.0.clone(), name.to_owned());
+        // One of another schedule may have the name.
+        if index.owners.get(&key) == Some(owner) {
+            index.remove(&key);
+        }
+        if let Some(family) = index.families.get_mut(owner) {
+            family.unconfirmed.remove(name);
+            // The application may have existed for a while, and may have left pods.
+            family.is_searched = false;
+        }
     }
 
     /// Records that this schedule exists.
@@ -162,10 +168,8 @@ impl Index {
         let known = family.children.get(&child.name).filter(|known| known.uid == child.uid);
         child.is_going |= known.is_some_and(|known| known.is_going);
         let matters = |child: &Child| (child.is_over(), child.is_going);
-        let is_news = match family.children.get(&child.name) {
-            Some(known) => (matters(known), &known.uid) != (matters(&child), &child.uid),
-            None => !family.expected.contains(&child.name) || matters(&child) != (false, false),
-        };
+        let differs = |known: &Child| (matters(known), &known.uid) != (matters(&child), &child.uid);
+        let is_news = family.children.get(&child.name).is_none_or(differs);
         self.insert(key, owner, child);
         is_news.then_some(schedule)
     }

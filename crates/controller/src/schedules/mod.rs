@@ -14,6 +14,7 @@ use super::{
 };
 use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
+use children::Family;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -28,17 +29,14 @@ use kube::{
 pub use metrics::ScheduleMetrics;
 use schedules::{Action as Act, Checked, Child, Observed, Plan, Policy};
 use serde_json::json;
-use std::{ops::ControlFlow, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, ops::ControlFlow, sync::Arc, time::Duration};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 /// A schedule as the watch delivers it.
 type Watched = Kept<ScheduledSparkApplication, ()>;
 
-/// The most passes (observe, decide, act, record) in one reconcile of a schedule: after a status is recorded, another
-/// decision may be due. Two passes have always been enough.
-const PASSES: usize = 4;
-/// How old an application made by this process must be before the API server is asked for it, if the watch has not
+/// How old an application that this process has made must be before the API server is asked for it, if the watch has not
 /// reported it.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
@@ -74,41 +72,13 @@ impl Reconciler for Context {
         &self.source
     }
 
+    /// Observes a schedule, decides what to do, acts, and records the result. Returns the time until the next reconcile if
+    /// neither the schedule nor its applications change before.
     async fn reconcile(
         &self,
         schedule: &ScheduledSparkApplication,
         now: Timestamp,
     ) -> Result<Option<Duration>, Error> {
-        let mut recorded = None;
-        for _ in 0..PASSES {
-            match self.pass(recorded.as_ref().unwrap_or(schedule), now).await? {
-                ControlFlow::Break(wake) => return Ok(wake),
-                ControlFlow::Continue(written) => recorded = Some(written),
-            }
-        }
-        Ok(Some(FRESH_FACTS))
-    }
-}
-
-impl Context {
-    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
-        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
-        Self {
-            policy: setup.schedule_policy.clone(),
-            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
-            source,
-            metrics: setup.schedule_metrics.clone(),
-        }
-    }
-
-    /// Runs one pass: observes a schedule, decides what to do, acts, and records the result. Breaks if nothing is left to do
-    /// until the schedule or its applications change, or until the time has passed that it returns. Continues with the
-    /// schedule as the API server has stored it if a new status was recorded.
-    async fn pass(
-        &self,
-        schedule: &ScheduledSparkApplication,
-        now: Timestamp,
-    ) -> Result<ControlFlow<Option<Duration>, ScheduledSparkApplication>, Error> {
         let Source { cluster, memory, .. } = &self.source;
         let checked = schedules::check(schedule, &self.policy);
         let seen = self.observe(schedule, &checked, now).await?;
@@ -121,17 +91,14 @@ impl Context {
         let is_ours =
             memory.with(&schedule.uid().unwrap_or_default(), |note| note.written) == version(schedule);
         if starts && !is_ours && !calls::is_current(&cluster.client, schedule, "GET of the schedule").await? {
-            return Ok(ControlFlow::Break(Some(FRESH_FACTS)));
+            return Ok(Some(FRESH_FACTS));
         }
         for action in actions {
             self.execute(schedule, action, now).await?;
         }
-        let mut passed = ControlFlow::Break(wake);
-        if schedule.status.clone().unwrap_or_default() != status {
-            passed = match self.source.write(schedule, &schedule.status, &status).await? {
-                (_, true) => ControlFlow::Break(Some(Duration::ZERO)),
-                (written, false) => ControlFlow::Continue(written),
-            };
+        let is_recorded = schedule.status.clone().unwrap_or_default() == status;
+        if !is_recorded {
+            self.source.write(schedule, &schedule.status, &status).await?;
         }
         for outcome in outcomes {
             self.metrics.count(outcome);
@@ -140,7 +107,20 @@ impl Context {
         for event in &events {
             cluster.send_event(schedule, &occasion, event, now).await;
         }
-        Ok(passed)
+        // What follows from a new status is decided once the watch has reported it.
+        Ok(if is_recorded { wake } else { Some(FRESH_FACTS) })
+    }
+}
+
+impl Context {
+    pub(super) fn new(cluster: Cluster, setup: &Setup, schedules: Store<Watched>) -> Self {
+        let source = Source::new(cluster, &setup.workloads.schedules, schedules);
+        Self {
+            policy: setup.schedule_policy.clone(),
+            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
+            source,
+            metrics: setup.schedule_metrics.clone(),
+        }
     }
 
     /// Collects all facts on which the next decision about `schedule` depends.
@@ -166,24 +146,14 @@ impl Context {
     /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
     /// have made.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
-        for name in self.children.with(owner, |family| family.doubted.clone()) {
-            self.find(namespace, &name, owner).await?;
-            self.children.with(owner, |family| {
-                family.doubted.remove(&name);
-                // The application may have existed for a while, and may have left pods.
-                family.is_searched = false;
-            });
-        }
-        let is_old = |child: &&Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
-        let unconfirmed: Vec<_> = self.children.with(owner, |family| {
-            let unconfirmed = family.unconfirmed.iter().filter_map(|name| family.children.get(name));
-            unconfirmed.filter(is_old).map(|child| child.name.clone()).collect()
+        let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
+        let asked: Vec<_> = self.children.with(owner, |family| {
+            let Family { children, unconfirmed, .. } = family;
+            unconfirmed.iter().filter(|name| children.get(*name).is_none_or(is_old)).cloned().collect()
         });
-        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
-        for name in unconfirmed {
-            let found = applications.metadata(&name).await;
-            if found.map_err(Error::api("GET of an application"))?.is_none() {
-                self.children.remove(namespace, &name);
+        for name in asked {
+            if !self.find(namespace, &name, owner).await? {
+                self.children.remove(owner, &name);
             }
         }
         Ok(())
@@ -206,14 +176,9 @@ impl Context {
     ) -> Result<bool, Error> {
         let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
         let lost = self.children.with(&owner, |family| family.is_searched.then(|| family.lost.clone()));
-        match &lost {
-            // All deleted applications had ended before, and an application that has ended has no running driver.
-            Some(lost) if lost.is_empty() => return Ok(false),
-            Some(lost) if lost.iter().any(|name| self.source.cluster.pods.has_live(&namespace, name)) => {
-                return Ok(true);
-            }
-            // Only the API server can confirm that no pods exist: a cache may be late.
-            _ => {}
+        // All deleted applications had ended before, and an application that has ended has no running driver.
+        if lost.as_ref().is_some_and(BTreeSet::is_empty) {
+            return Ok(false);
         }
         let pods = Calls::of::<Pod>(&self.source.cluster.client, &namespace);
         let name = schedule.name_any();
@@ -260,15 +225,12 @@ impl Context {
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
-                self.children.with(&owner, |family| family.expected.insert(name.clone()));
                 let made = applications.create(json!(application).to_string()).await.and_then(|made| {
                     serde_json::from_str::<WatchedApplication>(&made).map_err(kube::Error::SerdeError)
                 });
                 if let Ok(made) = &made {
                     self.children.add(made);
                 }
-                // Only after `add`, because the watch may report the application in between.
-                self.children.with(&owner, |family| family.expected.remove(&name));
                 match made {
                     Ok(_) => info!(application = name, "started"),
                     // Either the answer to the creation of this application was lost, or it is another one: the watch
@@ -284,7 +246,7 @@ impl Context {
                                 let event = schedules::not_started(&name, &status.message);
                                 self.source.cluster.send_event(schedule, &name, &event, now).await;
                             }
-                            _ => drop(self.children.with(&owner, |family| family.doubted.insert(name))),
+                            _ => drop(self.children.with(&owner, |family| family.unconfirmed.insert(name))),
                         }
                         return Err(Error::api("creation of an application")(error));
                     }
