@@ -37,8 +37,6 @@ pub mod embedded;
 pub mod excerpt;
 /// Parses objects that any user of the cluster may have written.
 pub mod lenient;
-/// Memory sizes in Java's notation, such as `512m`.
-pub mod memory;
 /// The settings that `spec.monitoring` asks for.
 pub mod monitoring;
 /// Reads an explicit `null` as an absent field.

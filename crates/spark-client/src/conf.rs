@@ -4,8 +4,7 @@
 //! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver itself always gets the values as they
 //! are written.
 
-use super::{expansion::expanded, line::Line, not_native::NotNative};
-use api::memory;
+use super::{expansion::expanded, line::Line, memory, not_native::NotNative};
 use std::collections::BTreeMap;
 
 /// The properties of a submission, and the release line of Spark that reads them.

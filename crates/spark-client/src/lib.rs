@@ -48,6 +48,7 @@ mod input;
 mod kerberos;
 mod line;
 mod local_dirs;
+pub mod memory;
 mod names;
 mod network_policy;
 mod not_native;

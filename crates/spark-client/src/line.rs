@@ -1,6 +1,6 @@
 //! Determines the release line of Spark for which an application's objects are built.
 
-use api::memory;
+use super::memory;
 use std::fmt;
 
 /// A release line of Spark: major and minor version, for instance 4.0. All releases of a line create the same objects;
