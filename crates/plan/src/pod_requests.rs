@@ -9,9 +9,9 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
-use spark_client::{Conf, Line, NotNative, read_properties, set_resources};
+use spark_client::{Conf, Line, NotNative, place, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
-use submission::{findings::Refusal, place, pod_templates};
+use submission::{findings::Refusal, pod_templates};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
     }
-    place(&mut template["spec"], role, &spark.conf.0);
+    place(&mut template["spec"], role, &spark.conf);
     let containers = &mut template["spec"]["containers"];
     let image = spark.conf.raw(&conf::kubernetes(role, conf::CONTAINER_IMAGE));
     let image = image.or_else(|| spark.conf.raw(conf::IMAGE));

@@ -77,6 +77,7 @@ pub use line::Line;
 use names::Names;
 pub use names::{possible_children, template_config_map};
 pub use not_native::{NotNative, Reason};
+pub use pod::place;
 pub use properties_file::{keys_alone, read_properties, trimmed};
 pub use properties_text::{SYNTAX, escaped};
 pub use resources::set_resources;

@@ -33,7 +33,6 @@ pub use identity::driver_pod_name;
 pub use native::{model, model_submission, native, objects};
 pub use properties::Properties;
 use run::Run;
-pub use scheduling::place;
 use serde_json::Value;
 use spark_client::{Environment, read_properties};
 use std::collections::{BTreeMap, BTreeSet};

@@ -76,16 +76,6 @@ impl Properties {
     }
 }
 
-/// Returns, for every key that begins with `prefix`, the rest of the key and the value.
-pub(super) fn behind<'a>(
-    properties: &'a BTreeMap<String, String>,
-    prefix: &str,
-) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let (prefix, from) = (prefix.to_owned(), prefix.to_owned());
-    let begin_so = properties.range(from..);
-    begin_so.map_while(move |(key, value)| Some((key.strip_prefix(&*prefix)?, value.as_str())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::Properties;
