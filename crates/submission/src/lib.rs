@@ -34,7 +34,7 @@ pub use native::{model, model_submission, native, objects};
 pub use properties::Properties;
 use run::Run;
 use serde_json::Value;
-use spark_client::{Environment, read_properties};
+use spark_client::{Environment, file_text, properties_beside_file, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
@@ -183,7 +183,7 @@ pub fn spark_submit(
 
     let properties = properties(&context);
     let arguments = arguments(&context, settings, &properties);
-    let own = properties.to_file();
+    let own = file_text(properties.as_map());
     // The blank line ends the last line of `defaults`: a line that ends in a backslash would otherwise continue in the
     // next one.
     let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
@@ -248,7 +248,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
     flag("--properties-file", &format!("{DIRECTORY}/{}", file::PROPERTIES));
-    for property in properties.for_arguments() {
+    for property in properties_beside_file(properties.as_map()) {
         flag("--conf", &property);
     }
     if let Some(user) = stated(&spec.proxy_user) {

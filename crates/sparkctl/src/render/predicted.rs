@@ -5,7 +5,7 @@ use api::{Role, names::conf};
 use jiff::Timestamp;
 use plan::Policy;
 use serde_json::json;
-use spark_client::{self, NotNative, Objects, trimmed};
+use spark_client::{self, NotNative, Objects, properties_beside_file, trimmed};
 use std::collections::{BTreeMap, BTreeSet};
 use submission::{
     SubmissionEnvironment, exposure::has_id_in_ui_path, file, findings::Validated, monitoring, native,
@@ -45,7 +45,7 @@ pub fn predicted(
             }
         }
     }
-    let arguments: BTreeSet<_> = properties.for_arguments().into_iter().collect();
+    let arguments: BTreeSet<_> = properties_beside_file(properties.as_map()).into_iter().collect();
     for (key, value) in properties.into_map() {
         // A property that is not passed as an argument is in the properties file. Spark removes the blanks around
         // values in that file.
