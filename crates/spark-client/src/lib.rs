@@ -43,6 +43,7 @@ mod driver_in_progress;
 mod executor;
 mod executor_template;
 mod expansion;
+pub mod failure;
 mod hadoop;
 mod input;
 mod kerberos;

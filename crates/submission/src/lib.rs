@@ -7,7 +7,6 @@ mod allocation;
 pub mod digest;
 pub mod executor_template;
 pub mod exposure;
-pub mod failure;
 mod fields;
 pub mod findings;
 mod identity;
