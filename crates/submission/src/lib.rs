@@ -14,7 +14,6 @@ pub mod monitoring;
 mod native;
 pub mod owned;
 pub mod pod_templates;
-mod properties;
 mod resources;
 pub mod run;
 mod scheduling;
@@ -30,10 +29,9 @@ pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
 pub use identity::driver_pod_name;
 pub use native::{model, model_submission, native, objects};
-pub use properties::Properties;
 use run::Run;
 use serde_json::Value;
-use spark_client::{Environment, file_text, properties_beside_file, read_properties};
+use spark_client::{Conf, Environment, Line, file_text, properties_beside_file, read_properties};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
@@ -54,7 +52,7 @@ const CONCERNS: [Concern; 12] = [
 ];
 
 /// Sets the properties of one concern.
-type Concern = fn(&Context, &mut Properties);
+type Concern = fn(&Context, &mut Conf);
 
 /// The directory at which a submission pod has the files of `spark-submit`: the properties, the pod templates, and the
 /// subdirectories `conf` and `hadoop`.
@@ -182,7 +180,7 @@ pub fn spark_submit(
 
     let properties = properties(&context);
     let arguments = arguments(&context, settings, &properties);
-    let own = file_text(properties.as_map());
+    let own = file_text(&properties.0);
     // The blank line ends the last line of `defaults`: a line that ends in a backslash would otherwise continue in the
     // next one.
     let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
@@ -193,8 +191,7 @@ pub fn spark_submit(
             files.insert(file::template(role), pod_templates::text(&template));
         }
     }
-    let properties = properties.over(read).into_map();
-    Ok(SparkSubmit { arguments, files, properties })
+    Ok(SparkSubmit { arguments, files, properties: properties.over(read).0 })
 }
 
 /// Copies those of `fields` that `from` has.
@@ -213,8 +210,8 @@ fn template(application: &SparkApplication, role: Role, settings: &Settings) -> 
     pod_templates::customized(application, role).map_err(refused)
 }
 
-fn properties(context: &Context) -> Properties {
-    let mut properties = Properties::default();
+fn properties(context: &Context) -> Conf {
+    let mut properties = Conf(BTreeMap::new(), Line::nearest(&context.spec.spark_version).0);
     CONCERNS.iter().for_each(|concern| concern(context, &mut properties));
     properties
 }
@@ -224,7 +221,7 @@ fn properties(context: &Context) -> Properties {
 pub fn starting_point(
     application: &SparkApplication,
     defaults: BTreeMap<String, String>,
-) -> (Properties, [Value; 2]) {
+) -> (Conf, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };
@@ -232,7 +229,7 @@ pub fn starting_point(
     (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, role)))
 }
 
-fn arguments(context: &Context, settings: &Settings, properties: &Properties) -> Vec<String> {
+fn arguments(context: &Context, settings: &Settings, properties: &Conf) -> Vec<String> {
     let spec = context.spec;
     let mut arguments = Vec::new();
     let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
@@ -247,7 +244,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
     flag("--properties-file", &format!("{DIRECTORY}/{}", file::PROPERTIES));
-    for property in properties_beside_file(properties.as_map()) {
+    for property in properties_beside_file(&properties.0) {
         flag("--conf", &property);
     }
     if let Some(user) = stated(&spec.proxy_user) {

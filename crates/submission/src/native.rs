@@ -95,7 +95,7 @@ pub fn native(
     let defaults = read_properties(defaults).map_err(refused)?;
     let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
 
-    let mut merged = properties(&context).over(defaults.clone()).into_map();
+    let mut merged = properties(&context).over(defaults.clone()).0;
     merged.retain(|key, _| key.starts_with("spark."));
     merged.insert(conf::MASTER.to_owned(), settings.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());

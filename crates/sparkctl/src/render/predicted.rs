@@ -40,13 +40,13 @@ pub fn predicted(
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
-            if properties.get(key).is_none() {
+            if properties.raw(key).is_none() {
                 submission.properties.remove(key);
             }
         }
     }
-    let arguments: BTreeSet<_> = properties_beside_file(properties.as_map()).into_iter().collect();
-    for (key, value) in properties.into_map() {
+    let arguments: BTreeSet<_> = properties_beside_file(&properties.0).into_iter().collect();
+    for (key, value) in properties.0 {
         // A property that is not passed as an argument is in the properties file. Spark removes the blanks around
         // values in that file.
         if !arguments.contains(&format!("{key}={value}"))
