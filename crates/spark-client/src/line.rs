@@ -44,6 +44,13 @@ impl Line {
         major_minor(spark_version).is_some_and(|found| found < version)
     }
 
+    /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
+    /// than all versions.
+    pub fn has_templates(spark_version: &str) -> bool {
+        let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        major.is_none_or(|major| major >= 3)
+    }
+
     /// Whether `spark_version` begins with a major and a minor version.
     pub fn is_version(spark_version: &str) -> bool {
         major_minor(spark_version).is_some()

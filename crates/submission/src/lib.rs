@@ -139,19 +139,12 @@ impl<'a> Context<'a> {
     }
 
     fn has_templates(&self) -> bool {
-        has_templates(&self.spec.spark_version)
+        Line::has_templates(&self.spec.spark_version)
     }
 
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
-}
-
-/// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
-/// than all versions.
-pub fn has_templates(spark_version: &str) -> bool {
-    let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    major.is_none_or(|major| major >= 3)
 }
 
 /// Returns the invocation of `spark-submit` that creates the objects of `run`. `defaults` is the text of a
