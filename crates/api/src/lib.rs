@@ -43,8 +43,6 @@ pub mod monitoring;
 mod nulls;
 mod object_key;
 mod object_name;
-/// Makes one printable line of text of any origin.
-pub mod printable;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
