@@ -71,7 +71,7 @@ pub use conf::{Conf, elements as list_elements};
 pub use dependencies::flag_list;
 use driver_in_progress::Driver;
 pub use executor::{RESERVED as RESERVED_LABELS, executor};
-pub use executor_template::KEY as TEMPLATE_KEY;
+pub use executor_template::{KEY as TEMPLATE_KEY, text as template_text};
 pub use expansion::{expanded, unbounded};
 pub use input::{Environment, Files, Ids, NO_RESOURCE, Submission};
 pub use line::Line;

@@ -31,7 +31,9 @@ pub use identity::driver_pod_name;
 pub use native::{model, model_submission, native, objects};
 use run::Run;
 use serde_json::Value;
-use spark_client::{Conf, Environment, Line, file_text, properties_beside_file, read_properties};
+use spark_client::{
+    Conf, Environment, Line, file_text, properties_beside_file, read_properties, template_text,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
@@ -181,7 +183,7 @@ pub fn spark_submit(
     if context.has_templates() {
         for role in Role::ALL {
             let template = template(application, role, settings)?;
-            files.insert(file::template(role), pod_templates::text(&template));
+            files.insert(file::template(role), template_text(&template));
         }
     }
     Ok(SparkSubmit { arguments, files, properties: properties.over(read).0 })

@@ -6,7 +6,7 @@ use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 use serde_path_to_error::deserialize;
-use spark_client::Line;
+use spark_client::{Line, template_text};
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -71,7 +71,7 @@ pub(super) fn size(subject: &Subject) {
         return;
     }
     let made = submission::pod_templates::template(subject.application, role);
-    let size = submission::pod_templates::text(&made).len();
+    let size = template_text(&made).len();
     if size > LARGEST_CONFIG_MAP {
         let why = format_args!(
             "makes a pod template of {size} bytes, and the ConfigMap in which Spark hands it to the driver can have \
