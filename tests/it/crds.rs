@@ -8,7 +8,7 @@ use sparkctl::crds;
 
 /// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
 /// allows 262,144 bytes for all annotations of an object.
-/// What is left is for fields to come; `LONGEST_SENTENCE` in crates/api/src/embedded.rs makes room.
+/// What is left is for fields to come; `LONGEST_SENTENCE` in crates/sparkctl/src/embedded.rs makes room.
 const LARGEST_DEFINITION: usize = 250_000;
 
 /// The fields of ours that have types of the Kubernetes API.

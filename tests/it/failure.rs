@@ -2,7 +2,7 @@
 //! 4.0.1 and a real API server (status 429: a simulated API server), without the lines that name the machine.
 
 use crate::prelude::*;
-use submission::failure::{cause, is_driver_there};
+use spark_client::failure::{cause, is_driver_there};
 
 #[test]
 fn the_cause_is_told_without_the_stack() {

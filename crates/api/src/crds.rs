@@ -1,6 +1,6 @@
 //! Compares installed CustomResourceDefinitions with the statuses that the operator writes.
 
-use kube_core::{CustomResourceExt, Resource, schema::StructuralSchemaRewriter};
+use kube_core::{CustomResourceExt, Resource};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, value::RawValue};
 
@@ -16,15 +16,8 @@ pub struct StatusSchema {
 
 impl StatusSchema {
     fn of<K: CustomResourceExt + Resource<DynamicType = ()>, S: JsonSchema>() -> Self {
-        // As in the definition, which kube's derive makes.
-        let generator = SchemaSettings::openapi3()
-            .with(|settings| {
-                settings.inline_subschemas = true;
-                settings.meta_schema = None;
-            })
-            .with_transform(StructuralSchemaRewriter)
-            .into_generator();
-        let schema = generator.into_root_schema_for::<S>().to_value();
+        let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+        let schema = settings.into_generator().into_root_schema_for::<S>().to_value();
         Self { definition: K::crd_name(), version: K::version(&()).into_owned(), schema }
     }
 

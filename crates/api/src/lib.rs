@@ -37,16 +37,12 @@ pub mod embedded;
 pub mod excerpt;
 /// Parses objects that any user of the cluster may have written.
 pub mod lenient;
-/// Memory sizes in Java's notation, such as `512m`.
-pub mod memory;
 /// The settings that `spec.monitoring` asks for.
 pub mod monitoring;
 /// Reads an explicit `null` as an absent field.
 mod nulls;
 mod object_key;
 mod object_name;
-/// Makes one printable line of text of any origin.
-pub mod printable;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;

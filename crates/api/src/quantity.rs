@@ -99,6 +99,18 @@ pub fn of_resource(resource: &str, amount: i128) -> String {
     if is_whole { (amount / 1000).to_string() } else { format!("{amount}m") }
 }
 
+/// Converts a memory size in Java's notation to a quantity: `2g` becomes `2Gi`, `100m` becomes `100Mi`. A
+/// text without one of Java's suffixes is returned unchanged.
+pub fn from_java(memory: &str) -> String {
+    let memory = memory.trim();
+    let lower = memory.to_ascii_lowercase();
+    let short = lower.strip_suffix('b').unwrap_or(&lower);
+    match short.strip_suffix(['k', 'm', 'g', 't', 'p']) {
+        Some(number) => format!("{number}{}i", short[number.len()..].to_ascii_uppercase()),
+        None => memory.to_owned(),
+    }
+}
+
 /// Splits a number into its digits without the point and its count of decimals: `1.50` becomes (150, 2).
 fn mantissa(digits: &str) -> Option<(i128, i32)> {
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
@@ -111,7 +123,7 @@ fn mantissa(digits: &str) -> Option<(i128, i32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{amount, canonical, of_resource};
+    use super::{amount, canonical, from_java, of_resource};
 
     #[test]
     fn equal_amounts_are_equal_however_they_are_written() {
@@ -145,6 +157,15 @@ mod tests {
         let cases = include_str!("../../../tests/data/quantities/for-people.json");
         for [resource, text, written] in serde_json::from_str::<Vec<[&str; 3]>>(cases).unwrap() {
             assert_eq!(of_resource(resource, amount(text).unwrap()), written);
+        }
+    }
+    #[test]
+    fn a_size_in_javas_notation_becomes_a_quantity() {
+        let cases = include_str!("../../../tests/data/quantities/memory.json");
+        let mut cases: serde_json::Value = serde_json::from_str(cases).unwrap();
+        let quantities: Vec<[String; 2]> = serde_json::from_value(cases["quantities"].take()).unwrap();
+        for [java, kubernetes] in quantities {
+            assert_eq!(from_java(&java), kubernetes);
         }
     }
 }

@@ -40,10 +40,12 @@
 
 mod applications;
 mod builder;
+pub mod connect_summary;
 mod end;
 mod error;
 mod following;
 pub mod patience;
+pub mod printable;
 pub mod summary;
 
 pub use api;

@@ -1,9 +1,8 @@
 //! Says how an application is, in the words of `sparkctl` and of the operator's page.
 
+use crate::printable::{line, lines};
 use api::{
-    ConnectState, ExecutorState, RunRecord, SparkApplication, State,
-    names::condition::EXECUTORS_REFUSED,
-    printable::{line, lines},
+    ConnectState, ExecutorState, RunRecord, SparkApplication, State, names::condition::EXECUTORS_REFUSED,
     stated,
 };
 use k8s_openapi::{api::core::v1::Event, apimachinery::pkg::apis::meta::v1::Time};

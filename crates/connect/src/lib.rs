@@ -17,7 +17,6 @@ mod options;
 mod pass;
 pub mod quota;
 mod server_pod;
-pub mod summary;
 mod ui;
 
 pub use checks::{examine, exposure_rights, validate};

@@ -1,5 +1,6 @@
 //! Derives the names of the objects of a SparkConnect, which are those of Kubeflow's operator.
 
+use crate::CONNECT_PORT;
 use api::SparkConnect;
 use kube_core::ResourceExt;
 
@@ -26,6 +27,12 @@ pub fn service(connect: &SparkConnect) -> String {
     let given = connect.spec.server.service.as_ref();
     let given = given.and_then(|service| service.json()["metadata"]["name"].as_str());
     given.filter(|name| !name.is_empty()).map_or_else(|| server(connect), str::to_owned)
+}
+
+/// Returns the address for clients in the cluster, once there is a Service.
+pub fn address(connect: &SparkConnect) -> Option<String> {
+    let service = connect.status.as_ref()?.server.service_name.as_ref()?;
+    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
 }
 
 /// Returns the name of the Ingress of the web UI. An Ingress may have a longer name than a Service.

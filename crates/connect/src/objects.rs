@@ -9,7 +9,7 @@ use api::{
 };
 use kube_core::ResourceExt;
 use serde_json::{Value, json};
-use submission::pod_templates;
+use spark_client::template_text;
 
 /// The program in the label of EndpointSlices.
 const MANAGER: &str = "sparkoperator.k8s.io";
@@ -82,7 +82,7 @@ fn config_map(connect: &SparkConnect) -> Value {
         }
     }
     let mut object = object(connect, &ObjectKind::CONFIG_MAP, &names::config_map(connect));
-    object["data"] = json!({names::TEMPLATE_KEY: pod_templates::text(&template)});
+    object["data"] = json!({names::TEMPLATE_KEY: template_text(&template)});
     object
 }
 

@@ -5,12 +5,7 @@ use super::{
     timeline::{phase, timeline},
     traces, word,
 };
-use api::{
-    SparkApplication, State,
-    excerpt::beginning,
-    names::label,
-    printable::{line, lines},
-};
+use api::{SparkApplication, State, excerpt::beginning, names::label};
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
@@ -18,7 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use maud::{Markup, html};
 use serde_json::Value;
-use spark_operator_client::summary;
+use spark_operator_client::{
+    printable::{line, lines},
+    summary,
+};
 
 /// The most bytes of a spec that are shown.
 const LONGEST_SPEC: usize = 256 << 10;

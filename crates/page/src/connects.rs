@@ -5,10 +5,9 @@ use super::{
 };
 use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
-use connect::summary;
 use futures::future::join;
 use maud::{Markup, html};
-use spark_operator_client::summary::Tone;
+use spark_operator_client::{connect_summary, summary::Tone};
 
 pub(crate) async fn list(session: Session) -> Response {
     let titles = ["State", "Executors", "Restarts", "Last connection"];
@@ -34,8 +33,8 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let (status, tone) = (connect.status.clone().unwrap_or_default(), Tone::of_connect(connect.state()));
     let content = html! {
         p class={ "sentence " (tone.as_str()) } {
-            (name) " is " (word((tone, summary::state(&connect))))
-            @if let Some(why) = summary::why(&connect) { ": " (why) }
+            (name) " is " (word((tone, connect_summary::state(&connect))))
+            @if let Some(why) = connect_summary::why(&connect) { ": " (why) }
         }
         @if let Some(server) = &status.server.pod_name {
             p.links {
@@ -46,8 +45,8 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (buttons)
         dl {
             dt { "Namespace" } dd { (namespace) }
-            dt { "Address" } dd { code { (summary::address(&connect).unwrap_or_default()) } }
-            @if let Some(executors) = summary::executors(&connect) { dt { "Executors" } dd { (executors) } }
+            dt { "Address" } dd { code { (connect::names::address(&connect).unwrap_or_default()) } }
+            @if let Some(executors) = connect_summary::executors(&connect) { dt { "Executors" } dd { (executors) } }
             dt { "Restarts" } dd { (status.restarts) }
             dt { "Last connection" } dd { (ago(connect.last_connection().map(|time| time.0))) }
         }

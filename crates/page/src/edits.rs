@@ -1,14 +1,11 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
 
 use super::{Named, Query, Render, Result, Session, table, trouble};
-use api::{
-    Bounds, SparkApplication,
-    excerpt::beginning,
-    printable::{line, lines},
-};
+use api::{Bounds, SparkApplication, excerpt::beginning};
 use axum::{body::Bytes, extract::Path, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
+use spark_operator_client::printable::{line, lines};
 use validation::{differences, validate};
 
 /// The most bytes of a value that are shown.

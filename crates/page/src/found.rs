@@ -2,7 +2,7 @@
 //! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
 
 use super::{Bar, Result, Session, ago, log_of, now, table, trouble};
-use api::{Lenient, excerpt::beginning, names::label, printable::lines, spark_container_of};
+use api::{Lenient, excerpt::beginning, names::label, spark_container_of};
 use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -13,7 +13,10 @@ use kube::{Resource, ResourceExt, api::ListParams};
 use maud::{Markup, html};
 use pods::PodSummary;
 use serde::de::DeserializeOwned;
-use spark_operator_client::summary::{self, Tone};
+use spark_operator_client::{
+    printable::lines,
+    summary::{self, Tone},
+};
 use std::cmp::Reverse;
 
 /// The most pods and events that are shown of one object.

@@ -1,7 +1,7 @@
 //! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
 
 use super::{Named, Query, Result, Session};
-use api::{excerpt::end, printable::line, spark_container_of};
+use api::{excerpt::end, spark_container_of};
 use axum::{
     extract::Path,
     response::{IntoResponse, Response},
@@ -11,7 +11,10 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, api::LogParams};
 use maud::html;
-use spark_operator_client::patience::{GRACE, in_time};
+use spark_operator_client::{
+    patience::{GRACE, in_time},
+    printable::line,
+};
 use std::fmt::Write;
 
 /// The most lines and bytes of a log that are shown at once.

@@ -2,11 +2,7 @@
 
 use api::{
     ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
-    SparkConnect, State,
-    excerpt::beginning,
-    names::label,
-    printable::{line, lines},
-    stated,
+    SparkConnect, State, excerpt::beginning, names::label, stated,
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -14,7 +10,11 @@ use kube::{Resource, core::error_boundary::InvalidObject};
 use plan::quota::present_sum;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use spark_operator_client::summary::{self, Tone};
+use spark_operator_client::{
+    connect_summary,
+    printable::{line, lines},
+    summary::{self, Tone},
+};
 use work::caught_now;
 
 /// Namespace and name of an object.
@@ -214,11 +214,11 @@ impl Row for Connect {
             Err(invalid) => return Self { why: sentence(&invalid.error), ..Self::default() },
         };
         Self {
-            state: Some((Tone::of_connect(connect.state()), connect::summary::state(connect))),
-            executors: word(connect::summary::executors(connect).as_ref()),
+            state: Some((Tone::of_connect(connect.state()), connect_summary::state(connect))),
+            executors: word(connect_summary::executors(connect).as_ref()),
             restarts: connect.status.as_ref().map_or(0, |status| status.restarts),
             last_connection: time(connect.last_connection().as_ref()),
-            why: sentence(&connect::summary::why(connect).unwrap_or_default()),
+            why: sentence(&connect_summary::why(connect).unwrap_or_default()),
         }
     }
 

@@ -4,13 +4,13 @@ use super::{
     Action, Application, Key, Named, Result, Schedule, Session, UNREADABLE, address, ago, buttons, in_words,
     now, outcomes, scope, trouble, word,
 };
-use api::{ScheduledSparkApplication, printable::lines};
+use api::ScheduledSparkApplication;
 use axum::{extract::Path, response::Response};
 use cron::{Slots, Zone};
 use futures::future::join;
 use jiff::{Timestamp, tz::TimeZone};
 use maud::{Markup, html};
-use spark_operator_client::summary::Tone;
+use spark_operator_client::{printable::lines, summary::Tone};
 use std::iter::successors;
 
 /// The number of times to come that are shown.

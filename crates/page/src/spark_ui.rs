@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource, ResourceExt};
 use maud::html;
 use pods::{Phase, PodSummary};
-use spark_operator_client::summary;
+use spark_operator_client::{connect_summary, summary};
 use std::{collections::HashMap, sync::Arc};
 use submission::exposure::{is_ui_off, ui_port};
 
@@ -39,7 +39,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
 /// Shows the UI of a server of Spark Connect in a frame, or says why there is none.
 pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let (connect, _) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
-    let none = format!("{name} has no server: it is {}", connect::summary::state_and_why(&connect));
+    let none = format!("{name} has no server: it is {}", connect_summary::state_and_why(&connect));
     let (pod, port) = (connect::names::server(&connect), u16::try_from(connect::UI_PORT).unwrap_or_default());
     let uid = connect.uid().unwrap_or_default();
     let driver = running(&session, &connect, &pod, port, none, |pod| pod.is_controlled_by(&uid)).await;

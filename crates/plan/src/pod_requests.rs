@@ -9,9 +9,9 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
-use spark_client::{Conf, Line, NotNative, read_properties, set_resources};
+use spark_client::{Conf, NotNative, place, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
-use submission::{findings::Refusal, place, pod_templates};
+use submission::{findings::Refusal, pod_templates};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -59,10 +59,8 @@ impl PodRequests {
         validation::validate(application)?;
         let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
-        let (properties, [driver, executor]) = submission::starting_point(application, defaults);
-        let spec = &application.spec;
-        let conf = Conf(properties.into_map(), Line::nearest(&spec.spark_version).0);
-        let spark = Spark { spec, conf, asker };
+        let (conf, [driver, executor]) = submission::starting_point(application, defaults);
+        let spark = Spark { spec: &application.spec, conf, asker };
         let driver = planned(&spark, Role::Driver, driver)?;
         let executor = planned(&spark, Role::Executor, executor)?;
         let number = |number: i32| u32::try_from(number).unwrap_or(0);
@@ -111,7 +109,7 @@ fn planned(spark: &Spark, role: Role, mut template: Value) -> Result<PlannedPod,
         // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
     }
-    place(&mut template["spec"], role, &spark.conf.0);
+    place(&mut template["spec"], role, &spark.conf);
     let containers = &mut template["spec"]["containers"];
     let image = spark.conf.raw(&conf::kubernetes(role, conf::CONTAINER_IMAGE));
     let image = image.or_else(|| spark.conf.raw(conf::IMAGE));

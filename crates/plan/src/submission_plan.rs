@@ -143,7 +143,7 @@ fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<St
     if policy.submission.has_webhook {
         return None;
     }
-    if !submission::has_templates(&application.spec.spark_version) {
+    if !Line::has_templates(&application.spec.spark_version) {
         return Some(format!(
             "executors are not customized: Spark {} has no pod templates, and the operator runs without its webhook",
             application.spec.spark_version

@@ -1,12 +1,12 @@
 //! Sets the limits of Spark's container that the application asks for beyond those that Spark sets: memory and GPUs.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json};
-use api::{GpuSpec, memory, names::annotation, quantity};
+use api::{GpuSpec, names::annotation, quantity};
 use serde_json::Value;
 
 pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
     key: annotation::MEMORY_LIMIT,
-    asked: |pod, _, _| pod.memory_limit.as_deref().map(memory::quantity),
+    asked: |pod, _, _| pod.memory_limit.as_deref().map(quantity::from_java),
     apply: |pod, limit| {
         if quantity::amount(&limit).is_none() {
             return Err(Problem::new("", format!("`{limit}` is not a Kubernetes quantity (try `2Gi`)")));

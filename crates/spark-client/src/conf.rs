@@ -4,17 +4,41 @@
 //! The rules are those of Spark's `ConfigReader` and `ConfigBuilder`. The driver itself always gets the values as they
 //! are written.
 
-use super::{expansion::expanded, line::Line, not_native::NotNative};
-use api::memory;
+use super::{expansion::expanded, line::Line, memory, not_native::NotNative};
 use std::collections::BTreeMap;
 
-/// The properties of a submission, and the release line of Spark that reads them.
+/// The properties of a submission, by key, and the release line of Spark that reads them.
 pub struct Conf(pub BTreeMap<String, String>, pub Line);
 
 impl Conf {
     /// Returns the value as it is written, without replacing any `${…}`.
     pub fn raw(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
+    }
+
+    /// Sets a property, or replaces its value.
+    pub fn set(&mut self, key: impl Into<String>, value: impl Into<String>) {
+        self.0.insert(key.into(), value.into());
+    }
+
+    /// Sets a property if there is a value.
+    pub fn set_some(&mut self, key: impl Into<String>, value: Option<impl ToString>) {
+        if let Some(value) = value {
+            self.set(key, value.to_string());
+        }
+    }
+
+    /// Sets `<prefix><name>` for every entry.
+    pub fn set_all(&mut self, prefix: &str, entries: &BTreeMap<String, String>) {
+        for (name, value) in entries {
+            self.set(format!("{prefix}{name}"), value);
+        }
+    }
+
+    /// Returns these properties, and those of `others` whose keys are not among them.
+    pub fn over(self, mut others: BTreeMap<String, String>) -> Self {
+        others.extend(self.0);
+        Self(others, self.1)
     }
 
     pub(super) fn has(&self, key: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Adds a ConfigMap with the executors' pod template to the driver.
+//! Adds a ConfigMap with the executors' pod template to the driver, and writes pod templates.
 
 use super::{
     Context,
@@ -8,7 +8,8 @@ use super::{
     submitter_file,
 };
 use api::{Role, names::conf};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
+use std::fmt::Write;
 
 /// The key of the template in its ConfigMap.
 pub const KEY: &str = "podspec-configmap-key";
@@ -30,4 +31,23 @@ pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), N
     driver.children.push(immutable("ConfigMap", &name, Map::from_iter([(KEY.to_owned(), text.into())])));
     driver.set_property(&key, format!("{DIRECTORY}/{FILE}"));
     Ok(())
+}
+
+/// Returns the text of the file from which Spark reads `template`: JSON, which is also valid YAML.
+///
+/// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
+/// the request as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
+/// blank. Escaped characters arrive unchanged.
+pub fn text(template: &Value) -> String {
+    let json = template.to_string();
+    json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
+        match c {
+            // In JSON, these characters can be only in strings, where `\u` and four digits mean the same character.
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
+            }
+            c => text.push(c),
+        }
+        text
+    })
 }

@@ -1,6 +1,6 @@
 //! Determines the release line of Spark for which an application's objects are built.
 
-use api::memory;
+use super::memory;
 use std::fmt;
 
 /// A release line of Spark: major and minor version, for instance 4.0. All releases of a line create the same objects;
@@ -42,6 +42,13 @@ impl Line {
     /// Whether `spark_version` is a version before `version`, of major and minor number.
     pub fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
         major_minor(spark_version).is_some_and(|found| found < version)
+    }
+
+    /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
+    /// than all versions.
+    pub fn has_templates(spark_version: &str) -> bool {
+        let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+        major.is_none_or(|major| major >= 3)
     }
 
     /// Whether `spark_version` begins with a major and a minor version.

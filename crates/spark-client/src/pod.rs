@@ -2,7 +2,7 @@
 
 use super::{
     Context, Line, Submission,
-    conf::Conf,
+    conf::{Conf, elements},
     double,
     driver_in_progress::{Driver, extend, list},
     names::Names,
@@ -13,8 +13,8 @@ use api::{
     LONGEST_LABEL, Role,
     names::{conf, env, label, submit_conf},
 };
-use serde_json::json;
-use std::collections::BTreeMap;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The image pull policies that Spark accepts. The last one is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
@@ -128,6 +128,33 @@ fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
         spec["schedulerName"] = context.conf.text(key)?.into();
     }
     Ok(())
+}
+
+/// Adds to the spec of a pod of `role` the node selector, scheduler, service account and image pull secrets that properties set
+/// in addition to the template, as they are written: for pods that are planned without Spark.
+pub fn place(spec: &mut Value, role: Role, conf: &Conf) {
+    for prefix in conf::node_selector_prefixes(role) {
+        extend(spec, "nodeSelector", conf.prefixed(&prefix));
+    }
+    let first = |own: &str, other: &str| conf.raw(own).or_else(|| conf.raw(other));
+    if let Some(scheduler) = first(&conf::kubernetes(role, conf::SCHEDULER), submit_conf::SCHEDULER_NAME) {
+        spec["schedulerName"] = scheduler.into();
+    }
+    // By default executors have the account of the driver (Spark's `ExecutorKubernetesCredentialsFeatureStep`). Spark asks
+    // the template for the older one of the two fields.
+    let account = first(&conf::service_account(role), &conf::service_account(Role::Driver));
+    if let Some(account) = account.filter(|_| spec["serviceAccount"].is_null()) {
+        spec["serviceAccountName"] = account.into();
+    }
+    let mut secrets = spec["imagePullSecrets"].as_array().cloned().unwrap_or_default();
+    // The entries are compared as complete JSON: an entry that contains more than a name counts as a different entry.
+    let mut there: BTreeSet<_> = secrets.iter().map(Value::to_string).collect();
+    let names = conf.raw(conf::IMAGE_PULL_SECRETS).map(elements).unwrap_or_default();
+    let named = names.into_iter().map(|name| json!({"name": name}));
+    secrets.extend(named.filter(|secret| there.insert(secret.to_string())));
+    if !secrets.is_empty() {
+        spec["imagePullSecrets"] = secrets.into();
+    }
 }
 
 fn image(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {

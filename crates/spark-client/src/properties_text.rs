@@ -1,5 +1,7 @@
-//! Writes the text of `spark.properties`, the file from which the driver reads its properties.
+//! Writes properties in the format of `java.util.Properties`: as `spark.properties`, from which the driver reads them, and as the
+//! file that `spark-submit` reads, with arguments for what does not arrive unchanged in a file.
 
+use super::properties_file::trimmed;
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -16,14 +18,49 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
     })
 }
 
+/// Returns the text of a `--properties-file`, in UTF-8, the encoding in which Spark reads it.
+///
+/// Spark removes blanks from both ends of a value when it reads the file: see [`properties_beside_file`].
+pub fn file_text(properties: &BTreeMap<String, String>) -> String {
+    let line = |(key, value): (&String, &String)| {
+        format!("{}={}\n", escaped(key, true, &SYNTAX), escaped(value, false, &[]))
+    };
+    properties.iter().map(line).collect()
+}
+
+/// How many bytes of properties may be passed as arguments. The number is far below 128 KiB, Linux's limit for a single
+/// argument.
+const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
+
+/// Returns the properties whose values the [`file_text`] would change, as `key=value` for `--conf`, which takes precedence
+/// over the file. These are values with blanks at their ends; the value of an environment variable or an annotation
+/// may have such blanks.
+///
+/// The result does not contain properties that would not arrive unchanged as arguments either (the script
+/// `spark-class` deletes carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in
+/// arguments), nor properties that would exceed the limit for arguments.
+pub fn properties_beside_file(properties: &BTreeMap<String, String>) -> Vec<String> {
+    let mut room = ROOM_IN_ARGUMENTS;
+    let cut = properties.iter().filter(|(_, value)| trimmed(value) != *value);
+    cut.filter(|(key, _)| key.starts_with(api::conf::PREFIX) && !key.contains('='))
+        .map(|(key, value)| format!("{key}={value}"))
+        .filter(|argument| argument.is_ascii() && !argument.contains(['\r', '\0']))
+        .filter(|argument| {
+            let rest = room.checked_sub(argument.len());
+            room = rest.unwrap_or(room);
+            rest.is_some()
+        })
+        .collect()
+}
+
 /// The characters that end a key or begin a comment. Java's `store` also escapes them in values, where they have no
 /// special meaning.
-pub const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
+const SYNTAX: [char; 4] = ['=', ':', '#', '!'];
 
 /// Escapes a key or a value for `java.util.Properties`. Only characters that would be lost and the characters in
 /// `syntax` are escaped; in a value, a blank is escaped only if it is the first character. Everything else is written
 /// as it is, in UTF-8.
-pub fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
+fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (i, c) in text.chars().enumerate() {
         match c {
@@ -42,8 +79,19 @@ pub fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{properties_beside_file, text};
     use std::collections::BTreeMap;
+
+    /// Linux does not start a program with an argument of more than 128 KiB (Kubeflow issue 433).
+    #[test]
+    fn what_a_file_would_cut_is_an_argument_unless_it_is_too_large() {
+        let cases = include_str!("../../../tests/data/spark-client/blanks.json");
+        let mut properties: BTreeMap<String, String> =
+            serde_json::from_str::<Vec<(String, String)>>(cases).unwrap().into_iter().collect();
+        properties.insert("spark.large".to_owned(), format!(" {}", "x".repeat(200_000)));
+        let arguments = ["spark.after=x\t", "spark.before= a=b", "spark.only= "];
+        assert_eq!(properties_beside_file(&properties), arguments);
+    }
 
     #[test]
     fn the_text_is_what_java_would_write() {

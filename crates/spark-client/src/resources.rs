@@ -1,7 +1,7 @@
 //! Sets the CPU, the memory and the devices of Spark's container.
 
-use super::{Conf, Line, input::Kind, not_native::NotNative};
-use api::{Role, memory, names::conf};
+use super::{Conf, Line, input::Kind, memory, not_native::NotNative};
+use api::{Role, names::conf};
 use serde_json::Value;
 use std::collections::BTreeSet;
 

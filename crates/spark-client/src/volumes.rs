@@ -13,7 +13,7 @@ use api::{
     names::{conf, label, submit_conf, volume},
 };
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// The smallest size of a volume, in bytes. A smaller number is probably meant in another unit.
 const SMALLEST: u64 = 1024;
@@ -98,18 +98,13 @@ pub(super) fn mounts(context: &Context, driver: &mut Driver) -> Result<(), NotNa
 }
 
 /// Returns the volumes that `spark.kubernetes.driver.volumes.…` mount into the driver and that exist independently of
-/// the driver, each with its mount. Claims that are created for the driver are not included. `spark_version` decides
-/// which settings are known.
+/// the driver, each with its mount. Claims that are created for the driver are not included.
 ///
 /// # Errors
 ///
 /// When Spark would refuse a setting.
-pub fn existing_volumes(
-    properties: &BTreeMap<String, String>,
-    spark_version: &str,
-) -> Result<Vec<(Value, Value)>, NotNative> {
-    let conf = Conf(properties.clone(), Line::nearest(spark_version).0);
-    let volumes = volumes(&conf, Role::Driver)?.into_iter();
+pub fn existing_volumes(conf: &Conf) -> Result<Vec<(Value, Value)>, NotNative> {
+    let volumes = volumes(conf, Role::Driver)?.into_iter();
     let existing = volumes.filter_map(|Volume { name, mut mount, read_only, source, .. }| {
         let mut volume = match source {
             Source::Plain(source) => source,

@@ -1,6 +1,7 @@
 //! Builds the CustomResourceDefinitions of all kinds from the Rust types: those under `manifests/crds`, with which the operator
 //! is compiled, and the schemas against which manifests are checked.
 
+use super::embedded;
 use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
@@ -69,6 +70,8 @@ pub fn schema<K: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
+        // Before all others, which expect that everything is inline.
+        settings.transforms.insert(0, Box::new(RecursiveTransform(embedded::resolve)));
     });
     let settings = settings
         .with_transform(AddNullable::default())

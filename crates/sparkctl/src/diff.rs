@@ -12,6 +12,7 @@ use api::{ScheduledSparkApplication, SparkApplication, SparkConnect, excerpt};
 use clap::Args;
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
+use spark_operator_client::connect_summary;
 use validation::{Edit, differences};
 
 #[derive(Debug, Args)]
@@ -63,7 +64,7 @@ fn of_application(old: &SparkApplication, new: &SparkApplication) -> anyhow::Res
 
 /// Returns a table of the fields in which two versions of a SparkConnect differ.
 fn of_connect(old: &SparkConnect, new: &SparkConnect) -> anyhow::Result<String> {
-    let title = format!("SparkConnect {}, {}", old.name_any(), connect::summary::state(old));
+    let title = format!("SparkConnect {}, {}", old.name_any(), connect_summary::state(old));
     compared(&title, &connect::differences(old, new))
 }
 

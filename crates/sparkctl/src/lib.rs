@@ -7,6 +7,7 @@ mod connects;
 pub mod crds;
 mod create;
 mod diff;
+mod embedded;
 mod events;
 mod failure;
 mod forward;

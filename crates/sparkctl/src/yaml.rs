@@ -1,8 +1,8 @@
 //! Writes objects and comments as YAML in such a way that kubectl reads exactly what is meant.
 
-pub(super) use api::printable::{is_printable, line, printable};
 use serde_json::Value;
 use serde_saphyr::ser_options;
+pub(super) use spark_operator_client::printable::{is_printable, line, printable};
 
 /// Returns `object` as a YAML document. Long lines are not folded: folded lines would have the same meaning, but are
 /// hard to compare.

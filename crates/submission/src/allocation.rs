@@ -1,9 +1,10 @@
 //! Sets the properties of dynamic allocation, which allows Spark to change the number of executors during a run.
 
-use super::{Context, Properties};
+use super::Context;
 use api::{DynamicAllocation, conf};
+use spark_client::Conf;
 
-pub(super) fn dynamic_allocation(context: &Context, properties: &mut Properties) {
+pub(super) fn dynamic_allocation(context: &Context, properties: &mut Conf) {
     for (key, value) in allocation_properties(context.spec.dynamic_allocation.as_ref()) {
         properties.set(key, value);
     }

@@ -1,10 +1,10 @@
 //! The template of a run's executors, where it is written anew after an edit. Spark's driver reads the file for each executor
 //! that it creates (`KubernetesExecutorBuilder.buildFromFeatures`), and the kubelet replaces the file when the ConfigMap changes.
 
-use crate::{Settings, digest::fingerprint, findings::Validated, pod_templates, run::Run, template};
+use crate::{Settings, digest::fingerprint, findings::Validated, run::Run, template};
 use api::{Role, SparkApplication, annotation};
 use serde_json::{Value, json};
-use spark_client::{Objects, TEMPLATE_KEY, template_config_map};
+use spark_client::{Objects, TEMPLATE_KEY, template_config_map, template_text};
 
 /// A template, and the name of the ConfigMap in which the driver has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ impl ExecutorTemplate {
         settings: &Settings,
     ) -> Result<Self, crate::findings::Refusal> {
         let template = template(&application, Role::Executor, settings)?;
-        Ok(Self { config_map: config_map(&application, run), text: pod_templates::text(&template) })
+        Ok(Self { config_map: config_map(&application, run), text: template_text(&template) })
     }
 
     /// Returns the value of the annotation [`annotation::TEMPLATE`] of a driver that has this template.

@@ -1,8 +1,9 @@
 //! Sets the properties that identify an application (names, labels, annotations and service accounts) and the
 //! properties of the user's own configuration.
 
-use super::{Context, DIRECTORY, Properties, file};
+use super::{Context, DIRECTORY, file};
 use api::{Role, SparkApplication, conf, label, stated};
+use spark_client::Conf;
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
 /// `<application>-driver`.
@@ -14,12 +15,12 @@ pub fn driver_pod_name(application: &SparkApplication) -> String {
 }
 
 /// Sets the properties of `sparkConf` and `hadoopConf`.
-pub(super) fn user_configuration(context: &Context, properties: &mut Properties) {
+pub(super) fn user_configuration(context: &Context, properties: &mut Conf) {
     properties.set_all("", &context.spec.spark_conf);
     properties.set_all(conf::HADOOP_PREFIX, &context.spec.hadoop_conf);
 }
 
-pub(super) fn names(context: &Context, properties: &mut Properties) {
+pub(super) fn names(context: &Context, properties: &mut Conf) {
     properties.set(conf::DRIVER_POD_NAME, driver_pod_name(context.application));
     properties.set_some(conf::DRIVER_MASTER, context.spec.driver.kubernetes_master.as_ref());
     for (role, pod) in context.pods() {
@@ -27,7 +28,7 @@ pub(super) fn names(context: &Context, properties: &mut Properties) {
     }
 }
 
-pub(super) fn labels_and_annotations(context: &Context, properties: &mut Properties) {
+pub(super) fn labels_and_annotations(context: &Context, properties: &mut Conf) {
     let driver = &context.spec.driver;
     for (role, pod) in context.pods() {
         let application_labels = context.application.metadata.labels.iter().flatten();
@@ -44,7 +45,7 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Propert
 /// Sets the properties that an application may not change. The operator finds the application's pods by most of them,
 /// and `waitAppCompletion` would make the submission wait for the end of the application. (In Kubeflow's operator the
 /// user's value takes precedence.)
-pub(super) fn operator_owned(context: &Context, properties: &mut Properties) {
+pub(super) fn operator_owned(context: &Context, properties: &mut Conf) {
     let namespace = context.application.metadata.namespace.as_deref();
     properties.set(conf::NAMESPACE, namespace.unwrap_or_default());
     properties.set(conf::WAIT_APP_COMPLETION, "false");

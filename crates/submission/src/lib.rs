@@ -7,7 +7,6 @@ mod allocation;
 pub mod digest;
 pub mod executor_template;
 pub mod exposure;
-pub mod failure;
 mod fields;
 pub mod findings;
 mod identity;
@@ -15,7 +14,6 @@ pub mod monitoring;
 mod native;
 pub mod owned;
 pub mod pod_templates;
-mod properties;
 mod resources;
 pub mod run;
 mod scheduling;
@@ -31,11 +29,11 @@ pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
 pub use identity::driver_pod_name;
 pub use native::{model, model_submission, native, objects};
-pub use properties::Properties;
 use run::Run;
-pub use scheduling::place;
 use serde_json::Value;
-use spark_client::{Environment, read_properties};
+use spark_client::{
+    Conf, Environment, Line, file_text, properties_beside_file, read_properties, template_text,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All functions that set properties, in order of precedence. The last one sets the properties that users may not
@@ -56,7 +54,7 @@ const CONCERNS: [Concern; 12] = [
 ];
 
 /// Sets the properties of one concern.
-type Concern = fn(&Context, &mut Properties);
+type Concern = fn(&Context, &mut Conf);
 
 /// The directory at which a submission pod has the files of `spark-submit`: the properties, the pod templates, and the
 /// subdirectories `conf` and `hadoop`.
@@ -143,19 +141,12 @@ impl<'a> Context<'a> {
     }
 
     fn has_templates(&self) -> bool {
-        has_templates(&self.spec.spark_version)
+        Line::has_templates(&self.spec.spark_version)
     }
 
     fn name(&self) -> &str {
         self.application.metadata.name.as_deref().unwrap_or_default()
     }
-}
-
-/// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
-/// than all versions.
-pub fn has_templates(spark_version: &str) -> bool {
-    let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    major.is_none_or(|major| major >= 3)
 }
 
 /// Returns the invocation of `spark-submit` that creates the objects of `run`. `defaults` is the text of a
@@ -184,7 +175,7 @@ pub fn spark_submit(
 
     let properties = properties(&context);
     let arguments = arguments(&context, settings, &properties);
-    let own = properties.to_file();
+    let own = file_text(&properties.0);
     // The blank line ends the last line of `defaults`: a line that ends in a backslash would otherwise continue in the
     // next one.
     let text = if defaults.is_empty() { own } else { format!("{defaults}\n\n{own}") };
@@ -192,11 +183,10 @@ pub fn spark_submit(
     if context.has_templates() {
         for role in Role::ALL {
             let template = template(application, role, settings)?;
-            files.insert(file::template(role), pod_templates::text(&template));
+            files.insert(file::template(role), template_text(&template));
         }
     }
-    let properties = properties.over(read).into_map();
-    Ok(SparkSubmit { arguments, files, properties })
+    Ok(SparkSubmit { arguments, files, properties: properties.over(read).0 })
 }
 
 /// Copies those of `fields` that `from` has.
@@ -215,8 +205,8 @@ fn template(application: &SparkApplication, role: Role, settings: &Settings) -> 
     pod_templates::customized(application, role).map_err(refused)
 }
 
-fn properties(context: &Context) -> Properties {
-    let mut properties = Properties::default();
+fn properties(context: &Context) -> Conf {
+    let mut properties = Conf(BTreeMap::new(), Line::nearest(&context.spec.spark_version).0);
     CONCERNS.iter().for_each(|concern| concern(context, &mut properties));
     properties
 }
@@ -226,7 +216,7 @@ fn properties(context: &Context) -> Properties {
 pub fn starting_point(
     application: &SparkApplication,
     defaults: BTreeMap<String, String>,
-) -> (Properties, [Value; 2]) {
+) -> (Conf, [Value; 2]) {
     let spec = with_defaults(application.spec.clone());
     let run = Run::next(application);
     let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };
@@ -234,7 +224,7 @@ pub fn starting_point(
     (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, role)))
 }
 
-fn arguments(context: &Context, settings: &Settings, properties: &Properties) -> Vec<String> {
+fn arguments(context: &Context, settings: &Settings, properties: &Conf) -> Vec<String> {
     let spec = context.spec;
     let mut arguments = Vec::new();
     let mut flag = |name: &str, value: &str| arguments.extend([name.to_owned(), value.to_owned()]);
@@ -249,7 +239,7 @@ fn arguments(context: &Context, settings: &Settings, properties: &Properties) ->
     }
     // Not `--conf`: Linux refuses a single argument of more than 128 KiB (Kubeflow issue 433).
     flag("--properties-file", &format!("{DIRECTORY}/{}", file::PROPERTIES));
-    for property in properties.for_arguments() {
+    for property in properties_beside_file(&properties.0) {
         flag("--conf", &property);
     }
     if let Some(user) = stated(&spec.proxy_user) {

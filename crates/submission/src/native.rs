@@ -6,7 +6,9 @@ use super::{Context, Settings, SubmissionEnvironment, fields, pod_templates, pro
 use crate::{exposure::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
 use api::{Role, SparkApplication, conf, label, stated, submit_conf, with_defaults};
 use jiff::Timestamp;
-use spark_client::{self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties};
+use spark_client::{
+    self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties, template_text,
+};
 
 /// The flags whose lists Spark resolves before they become properties.
 const RESOLVED: [&str; 4] =
@@ -95,7 +97,7 @@ pub fn native(
     let defaults = read_properties(defaults).map_err(refused)?;
     let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
 
-    let mut merged = properties(&context).over(defaults.clone()).into_map();
+    let mut merged = properties(&context).over(defaults.clone()).0;
     merged.retain(|key, _| key.starts_with("spark."));
     merged.insert(conf::MASTER.to_owned(), settings.master.clone());
     merged.insert(conf::DEPLOY_MODE.to_owned(), "cluster".to_owned());
@@ -119,7 +121,7 @@ pub fn native(
         arguments: spec.arguments.clone(),
         proxy_user: stated(&spec.proxy_user).cloned(),
         driver_template: templates.then(|| pod_templates::template(application, Role::Driver)),
-        executor_template: executor_template.map(|template| pod_templates::text(&template)),
+        executor_template: executor_template.map(|template| template_text(&template)),
         environment,
         ids,
         now,

@@ -5,26 +5,7 @@
 use api::{Role, SparkApplication, annotation, conf, label, monitoring::Monitoring, spark_container};
 use pod_customization::Denial;
 use serde_json::{Value, json};
-use std::{collections::BTreeSet, fmt::Write, mem};
-
-/// Returns the text of the file from which Spark reads `template`: JSON, which is also valid YAML.
-///
-/// Spark writes the executors' template into a ConfigMap for the driver by server-side apply, and the API server reads
-/// the request as YAML. Its YAML reader refuses control characters, and silently replaces a Unicode line end by a
-/// blank. Escaped characters arrive unchanged.
-pub fn text(template: &Value) -> String {
-    let json = template.to_string();
-    json.chars().fold(String::with_capacity(json.len()), |mut text, c| {
-        match c {
-            // In JSON, these characters can be only in strings, where `\u` and four digits mean the same character.
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
-                write!(text, "\\u{:04x}", u32::from(c)).expect("writing to a String cannot fail");
-            }
-            c => text.push(c),
-        }
-        text
-    })
-}
+use std::{collections::BTreeSet, mem};
 
 /// Returns the pod template of `role`.
 ///

@@ -1,10 +1,11 @@
 //! Sets the images, the CPU, the memory and the JVM options of driver and executors.
 
-use super::{Context, Properties, RoleField};
+use super::{Context, RoleField};
 use api::{conf, stated};
+use spark_client::Conf;
 
 /// Sets what applies to both roles. The values of `sparkConf` are set later and override it.
-pub(super) fn common(context: &Context, properties: &mut Properties) {
+pub(super) fn common(context: &Context, properties: &mut Conf) {
     let spec = context.spec;
     properties.set_some(conf::IMAGE, stated(&spec.image));
     properties.set_some(conf::IMAGE_PULL_POLICY, stated(&spec.image_pull_policy));
@@ -15,7 +16,7 @@ pub(super) fn common(context: &Context, properties: &mut Properties) {
     properties.set_some(conf::MEMORY_OVERHEAD_FACTOR, stated(&spec.memory_overhead_factor));
 }
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
+pub(super) fn of_roles(context: &Context, properties: &mut Conf) {
     let spec = context.spec;
     for (role, pod) in context.pods() {
         let image = stated(&pod.image).or(stated(&spec.image));

@@ -1,10 +1,11 @@
 //! Sets which Secrets are mounted into driver and executors, and the deprecated fields `envVars` and `envSecretKeyRefs`. The
 //! field `env` is applied by the webhook instead.
 
-use super::{Context, Properties};
+use super::Context;
 use api::{SecretType, conf, env};
+use spark_client::Conf;
 
-pub(super) fn of_roles(context: &Context, properties: &mut Properties) {
+pub(super) fn of_roles(context: &Context, properties: &mut Conf) {
     for (role, pod) in context.pods() {
         properties.set_all(&conf::env(role, ""), &pod.env_vars);
         for (name, secret) in &pod.env_secret_key_refs {

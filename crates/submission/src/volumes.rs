@@ -1,9 +1,10 @@
 //! Sets the properties for volumes whose names begin with `spark-local-dir-`, which Spark uses as scratch space. All
 //! other volumes are mounted by the webhook (`crates/pod-customization/src/volumes.rs`).
 
-use super::{Context, Properties};
+use super::Context;
 use api::{SparkApplicationSpec, conf, quantity, volume::is_scratch};
 use serde_json::Value;
+use spark_client::Conf;
 use std::collections::BTreeMap;
 
 /// The option for the size of an `emptyDir`. Its value is converted to Kubernetes' canonical form (`1Gi` for `1024Mi`),
@@ -34,7 +35,7 @@ pub fn type_of(volume: &Value) -> Option<(&'static str, &'static [&'static str])
 }
 
 /// Sets the properties of the scratch volumes. Validation has checked that each of them has one of [`TYPES`].
-pub(super) fn scratch_space(context: &Context, properties: &mut Properties) {
+pub(super) fn scratch_space(context: &Context, properties: &mut Conf) {
     let volumes = by_name(context.spec);
     for (role, pod) in context.pods() {
         for mount in pod.volume_mounts.iter().map(|mount| mount.json()).filter(|mount| is_scratch(mount)) {

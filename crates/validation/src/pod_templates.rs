@@ -6,6 +6,7 @@ use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 use serde_path_to_error::deserialize;
+use spark_client::{Line, template_text};
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -19,7 +20,7 @@ pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { return };
     let path = format!("{role}.template");
     let version = &subject.spec.spark_version;
-    if !submission::has_templates(version) {
+    if !Line::has_templates(version) {
         let why = format_args!("pod templates need Spark 3.0.0 or later, and sparkVersion is `{version}`");
         subject.refuse(&path, why);
     }
@@ -66,11 +67,11 @@ pub(super) fn size(subject: &Subject) {
     let role = Role::Executor;
     let stated = role.pod(&subject.spec).template();
     let is_read = stated.is_null() || deserialize::<_, PodTemplateSpec>(stated).is_ok();
-    if !is_read || !submission::has_templates(&subject.spec.spark_version) {
+    if !is_read || !Line::has_templates(&subject.spec.spark_version) {
         return;
     }
     let made = submission::pod_templates::template(subject.application, role);
-    let size = submission::pod_templates::text(&made).len();
+    let size = template_text(&made).len();
     if size > LARGEST_CONFIG_MAP {
         let why = format_args!(
             "makes a pod template of {size} bytes, and the ConfigMap in which Spark hands it to the driver can have \

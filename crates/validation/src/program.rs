@@ -7,7 +7,8 @@
 //! `mainApplicationFile` (`SparkSubmitCommandBuilder.specialClasses`, as of Spark 4.0).
 
 use super::Subject;
-use api::{DeployMode, Role, SparkPodSpec, conf, memory, stated};
+use api::{DeployMode, Role, SparkPodSpec, conf, stated};
+use spark_client::memory;
 use submission::RoleField;
 
 /// The main classes for which options of `spark-submit` may follow among the arguments of the program.

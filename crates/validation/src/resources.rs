@@ -1,8 +1,8 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
 use super::{Given, Subject};
-use api::{Role, SparkPodSpec, conf, defaults, label, memory, quantity};
-use spark_client::Line;
+use api::{Role, SparkPodSpec, conf, defaults, label, quantity};
+use spark_client::{Line, memory};
 use submission::RoleField;
 
 /// Checks heap, overhead and the factor of the overhead.
@@ -125,7 +125,7 @@ pub(super) fn limits(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead)).unwrap_or(least);
     let asked = heap.saturating_add(overhead);
     if let Some(text) = &pod.memory_limit
-        && let Some(limit) = quantity::amount(&memory::quantity(text))
+        && let Some(limit) = quantity::amount(&quantity::from_java(text))
         && limit < i128::from(asked) * 1000
     {
         let field = format_args!("{role}.memoryLimit");

@@ -7,7 +7,8 @@ use crate::{
     submission::{application, submitted},
 };
 use axum::{extract::State, routing::any};
-use submission::{DIRECTORY, SparkSubmit, failure};
+use spark_client::failure;
+use submission::{DIRECTORY, SparkSubmit};
 
 const LINES: [&str; 5] = ["3.5.6", "4.0.1", "4.1.4", "4.2.1", "4.3.0"];
 

@@ -12,10 +12,13 @@ use api::{
     ConnectFailure, Lenient, SparkConnect,
     names::connect_condition::{EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING},
 };
-use connect::summary::{address, condition, executors, state, why};
+use connect::names::address;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
-use spark_operator_client::summary::Tone;
+use spark_operator_client::{
+    connect_summary::{condition, executors, state, why},
+    summary::Tone,
+};
 
 pub(super) fn table(
     connects: &[Lenient<SparkConnect>],

@@ -10,10 +10,12 @@ use api::{
     SparkApplication, SparkConnect, State,
     names::{label, role},
 };
-use connect::summary;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use spark_operator_client::patience::{GRACE, in_time};
+use spark_operator_client::{
+    connect_summary,
+    patience::{GRACE, in_time},
+};
 use std::fmt;
 
 /// Whose pods are meant, by its name.
@@ -91,8 +93,8 @@ impl Facts {
         Self {
             pod: Some(connect::names::server(connect)),
             mark: (label::CONNECT_NAME, Some(connect.name_any())),
-            has_ended: summary::rests(connect),
-            state: summary::state_and_why(connect),
+            has_ended: connect_summary::rests(connect),
+            state: connect_summary::state_and_why(connect),
         }
     }
 

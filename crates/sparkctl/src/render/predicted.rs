@@ -5,7 +5,7 @@ use api::{Role, names::conf};
 use jiff::Timestamp;
 use plan::Policy;
 use serde_json::json;
-use spark_client::{self, NotNative, Objects, trimmed};
+use spark_client::{self, NotNative, Objects, properties_beside_file, trimmed};
 use std::collections::{BTreeMap, BTreeSet};
 use submission::{
     SubmissionEnvironment, exposure::has_id_in_ui_path, file, findings::Validated, monitoring, native,
@@ -40,13 +40,13 @@ pub fn predicted(
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
-            if properties.get(key).is_none() {
+            if properties.raw(key).is_none() {
                 submission.properties.remove(key);
             }
         }
     }
-    let arguments: BTreeSet<_> = properties.for_arguments().into_iter().collect();
-    for (key, value) in properties.into_map() {
+    let arguments: BTreeSet<_> = properties_beside_file(&properties.0).into_iter().collect();
+    for (key, value) in properties.0 {
         // A property that is not passed as an argument is in the properties file. Spark removes the blanks around
         // values in that file.
         if !arguments.contains(&format!("{key}={value}"))

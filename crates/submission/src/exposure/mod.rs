@@ -5,11 +5,12 @@ mod rights;
 mod service_and_ingress;
 mod url_format;
 
-use crate::{Context, Properties, digest::md5_hex};
+use crate::{Context, digest::md5_hex};
 use api::{LONGEST_LABEL, PortExposure, SparkApplication, conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, ingress, wanted};
+use spark_client::Conf;
 use std::{borrow::Cow, collections::BTreeMap};
 pub use url_format::{Url, UrlFormat, Variables};
 
@@ -170,7 +171,7 @@ pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposu
 
 /// Sets the path of the web UI outside the cluster, so that the links in the web UI work there. These are only defaults: the
 /// values of `sparkConf` are set later and override them.
-pub(crate) fn web_ui(context: &Context, properties: &mut Properties) {
+pub(crate) fn web_ui(context: &Context, properties: &mut Conf) {
     if let Some(path) = &context.ui_path {
         properties.set(conf::UI_PROXY_BASE, path);
         properties.set(conf::UI_PROXY_REDIRECT_URI, "/");

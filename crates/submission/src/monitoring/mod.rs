@@ -3,10 +3,11 @@
 
 mod java_agent_failure;
 
-use crate::{Context, Properties, owned::owned, run::Run};
+use crate::{Context, owned::owned, run::Run};
 use api::{SparkApplication, conf, label, monitoring::Monitoring, stated};
 pub use java_agent_failure::explained;
 use serde_json::{Map, Value, json};
+use spark_client::Conf;
 
 /// The default `metrics.properties`: it exposes all metrics of Spark and of the JVM as JMX beans.
 const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
@@ -35,7 +36,7 @@ pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
 /// Sets the properties for Spark's metrics: the path of `metrics.properties`, the prefix of the metric names, the JVM option that
 /// runs the JMX exporter, and the pod annotations by which Prometheus finds the exporter. `properties` already contains the
 /// values that other fields of the spec and `sparkConf` set.
-pub(crate) fn metrics(context: &Context, properties: &mut Properties) {
+pub(crate) fn metrics(context: &Context, properties: &mut Conf) {
     let Some(monitoring) = Monitoring::of(context.application) else { return };
     properties.set(conf::METRICS_CONF, monitoring.metrics_properties());
     if !context.spec.spark_conf.contains_key(conf::METRICS_NAMESPACE) {
@@ -44,7 +45,7 @@ pub(crate) fn metrics(context: &Context, properties: &mut Properties) {
     for (role, pod) in context.pods() {
         let Some(exporter) = monitoring.exporter(role) else { continue };
         let key = conf::spark(role, conf::EXTRA_JAVA_OPTIONS);
-        let others = properties.get(&key).or_else(|| context.defaults.get(&key).map(String::as_str));
+        let others = properties.raw(&key).or_else(|| context.defaults.get(&key).map(String::as_str));
         let options = match others.unwrap_or_default() {
             "" => exporter.java_option.clone(),
             others => format!("{others} {}", exporter.java_option),
@@ -54,7 +55,7 @@ pub(crate) fn metrics(context: &Context, properties: &mut Properties) {
         let of_template = &pod.template()["metadata"]["annotations"];
         for (name, value) in exporter.scrape_annotations() {
             let key = conf::kubernetes(role, &format!("{}{name}", conf::ANNOTATION_PREFIX));
-            let is_said = properties.get(&key).is_some()
+            let is_said = properties.raw(&key).is_some()
                 || context.defaults.contains_key(&key)
                 || !of_template[name].is_null();
             if !is_said {

@@ -1,11 +1,11 @@
 //! Builds the spec of a submission pod. Scheduling, security contexts, environment and volumes are those of the driver.
 
 use super::{DIRECTORY, HADOOP_CONF, SPARK_CONF, Settings};
-use crate::{SparkSubmit, copy_fields, place, pod_templates, properties::behind};
+use crate::{SparkSubmit, copy_fields, pod_templates};
 use api::{Role, SparkApplication, conf, container, env, quantity, stated, volume};
 use serde_json::{Value, json};
-use spark_client::{Environment, existing_volumes};
-use std::collections::{BTreeMap, BTreeSet};
+use spark_client::{Conf, Environment, Line, existing_volumes, place};
+use std::collections::BTreeSet;
 
 /// The shell script that runs `spark-submit` and writes its exception to the termination message for the operator.
 const SCRIPT: &str = include_str!("submit.sh");
@@ -40,12 +40,12 @@ pub(super) fn spec(
     admins: &Environment,
     mut files: Value,
 ) -> Result<Value, String> {
-    let properties = &command.properties;
+    let conf = Conf(command.properties.clone(), Line::nearest(&application.spec.spark_version).0);
     let mut driver = pod_templates::customized(application, Role::Driver)?;
     let sparks = pod_templates::sparks_container(&mut driver["spec"]["containers"], Role::Driver);
     let sparks = &driver["spec"]["containers"][sparks];
 
-    let (mut volumes, mut mounts) = volumes(application, &driver["spec"], sparks, command)?;
+    let (mut volumes, mut mounts) = volumes(&driver["spec"], sparks, &conf)?;
     files["name"] = FILES.into();
     volumes.push(files);
     mounts.push(json!({"name": FILES, "mountPath": DIRECTORY, "readOnly": true}));
@@ -58,19 +58,19 @@ pub(super) fn spec(
     args.extend(command.arguments.iter().map(|argument| Value::from(escaped(argument))));
     let mut submit = json!({
         "name": container::SPARK_SUBMIT,
-        "image": image(command)?,
-        "imagePullPolicy": properties.get(conf::IMAGE_PULL_POLICY).map_or("IfNotPresent", String::as_str),
+        "image": image(&conf)?,
+        "imagePullPolicy": conf.raw(conf::IMAGE_PULL_POLICY).unwrap_or("IfNotPresent"),
         "args": args,
-        "env": environment(sparks, properties, admins),
+        "env": environment(sparks, &conf, admins),
         "volumeMounts": mounts,
-        "resources": resources(settings, properties),
+        "resources": resources(settings, &conf),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     });
     copy_fields(&mut submit, sparks, &["envFrom", "securityContext"]);
 
     let mut pod = json!({});
     copy_fields(&mut pod, &driver["spec"], &SHARED);
-    place(&mut pod, Role::Driver, properties);
+    place(&mut pod, Role::Driver, &conf);
     // The submission pod has neither the group nor the queue of the driver. For such a pod a batch scheduler creates a group
     // in its default queue. Where that queue is full or closed, the driver would never be created.
     if stated(&application.spec.batch_scheduler).is_some()
@@ -100,12 +100,12 @@ fn escaped(argument: &str) -> String {
 
 /// Returns the resources of the container, which the admin sets. The container has a CPU limit if the driver has one,
 /// because a ResourceQuota may demand a CPU limit of every container.
-fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Value {
+fn resources(settings: &Settings, conf: &Conf) -> Value {
     let Settings { cpu, memory, .. } = settings;
     let mut resources = json!({"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}});
-    if let Some(limit) = properties.get(&conf::kubernetes(Role::Driver, conf::LIMIT_CORES)) {
+    if let Some(limit) = conf.raw(&conf::kubernetes(Role::Driver, conf::LIMIT_CORES)) {
         let is_enough = quantity::amount(limit) >= quantity::amount(cpu);
-        resources["limits"]["cpu"] = if is_enough { limit.as_str() } else { cpu }.into();
+        resources["limits"]["cpu"] = if is_enough { limit } else { cpu }.into();
     }
     resources
 }
@@ -113,10 +113,9 @@ fn resources(settings: &Settings, properties: &BTreeMap<String, String>) -> Valu
 /// # Errors
 ///
 /// When there is no image, or when the image cannot be known without running Spark.
-fn image(command: &SparkSubmit) -> Result<&str, String> {
+fn image(conf: &Conf) -> Result<&str, String> {
     let of_driver = conf::kubernetes(Role::Driver, conf::CONTAINER_IMAGE);
-    let image = command.properties.get(&of_driver).or_else(|| command.properties.get(conf::IMAGE));
-    let image = image.map_or("", |image| image.trim());
+    let image = conf.raw(&of_driver).or_else(|| conf.raw(conf::IMAGE)).map_or("", str::trim);
     if image.is_empty() {
         Err("spec.image: must be set, or spec.driver.image".to_owned())
     } else if image.contains("${") || image.contains("{{") {
@@ -129,7 +128,7 @@ fn image(command: &SparkSubmit) -> Result<&str, String> {
 
 /// Returns the environment variables of the driver, followed by the variables by which `spark-submit` finds its files,
 /// which override them.
-fn environment(sparks: &Value, properties: &BTreeMap<String, String>, admins: &Environment) -> Vec<Value> {
+fn environment(sparks: &Value, conf: &Conf, admins: &Environment) -> Vec<Value> {
     let plain = |name: &str, value: &str| json!({"name": name, "value": value});
     let of_admin = [
         (env::SPARK_USER, &admins.spark_user),
@@ -142,9 +141,9 @@ fn environment(sparks: &Value, properties: &BTreeMap<String, String>, admins: &E
         of_admin.into_iter().filter_map(|(name, value)| Some(plain(name, value.as_ref()?))).collect();
     variables.extend(sparks["env"].as_array().into_iter().flatten().cloned());
     let of_driver = conf::env(Role::Driver, "");
-    variables.extend(behind(properties, &of_driver).map(|(name, value)| plain(name, value)));
+    variables.extend(conf.prefixed(&of_driver).map(|(name, value)| plain(name, value)));
     let secrets = conf::kubernetes(Role::Driver, conf::SECRET_KEY_REF_PREFIX);
-    variables.extend(behind(properties, &secrets).filter_map(|(name, reference)| {
+    variables.extend(conf.prefixed(&secrets).filter_map(|(name, reference)| {
         let (secret, key) = reference.split_once(':')?;
         Some(json!({"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}))
     }));
@@ -168,21 +167,15 @@ fn environment(sparks: &Value, properties: &BTreeMap<String, String>, admins: &E
 /// Returns the volumes that the driver's Spark container mounts, and the mounts. `spark-submit` may need their files:
 /// local files that are to be uploaded, keytabs and credentials. Scratch space and claims that are created for the
 /// driver are left out: only the driver uses them.
-fn volumes(
-    application: &SparkApplication,
-    driver: &Value,
-    sparks: &Value,
-    command: &SparkSubmit,
-) -> Result<(Vec<Value>, Vec<Value>), String> {
+fn volumes(driver: &Value, sparks: &Value, conf: &Conf) -> Result<(Vec<Value>, Vec<Value>), String> {
     let elements = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let (mut volumes, mut mounts) = (elements(&driver["volumes"]), elements(&sparks["volumeMounts"]));
-    for (name, path) in behind(&command.properties, &conf::kubernetes(Role::Driver, conf::SECRETS_PREFIX)) {
+    for (name, path) in conf.prefixed(&conf::kubernetes(Role::Driver, conf::SECRETS_PREFIX)) {
         let volume = format!("{name}{}", volume::SECRET_SUFFIX);
         volumes.push(json!({"name": volume, "secret": {"secretName": name}}));
         mounts.push(json!({"name": volume, "mountPath": path}));
     }
-    let existing = existing_volumes(&command.properties, &application.spec.spark_version);
-    for (volume, mount) in existing.map_err(|why| why.to_string())? {
+    for (volume, mount) in existing_volumes(conf).map_err(|why| why.to_string())? {
         volumes.push(volume);
         mounts.push(mount);
     }

@@ -1,7 +1,7 @@
 //! Determines the progress of a submission from its submission pod.
 
-use crate::failure;
 use pods::{Phase, PodSummary};
+use spark_client::failure;
 
 /// The progress of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]

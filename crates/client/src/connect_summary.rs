@@ -1,13 +1,11 @@
 //! Says how a server is, and why, in the words of `sparkctl` and of the page.
 
-use crate::CONNECT_PORT;
+use crate::printable::line;
 use api::{
     ConnectState, SparkConnect,
     names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
-    printable::line,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_core::ResourceExt;
 
 /// Returns the condition of this type, if it is true.
 pub fn condition<'a>(connect: &'a SparkConnect, type_: &str) -> Option<&'a Condition> {
@@ -51,12 +49,6 @@ pub fn executors(connect: &SparkConnect) -> Option<String> {
     let counts = connect.status.iter().flat_map(|status| &status.executors);
     let told: Vec<_> = counts.map(|(phase, count)| format!("{count} {}", line(phase))).collect();
     (!told.is_empty()).then(|| told.join(", "))
-}
-
-/// Returns the address for clients in the cluster, once there is a Service.
-pub fn address(connect: &SparkConnect) -> Option<String> {
-    let service = connect.status.as_ref()?.server.service_name.as_ref()?;
-    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
 }
 
 #[cfg(test)]
