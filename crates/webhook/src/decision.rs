@@ -1,11 +1,14 @@
 //! What is decided about an object under review, and from what.
 
-use api::Excess;
+use super::{
+    lookups::{Caller, Permit},
+    reviews::Reviews,
+};
+use api::{Bounds, Excess};
 use json_patch::Patch;
-use serde::de::DeserializeOwned;
-use serde_json::Value;
-use std::{any::Any, sync::OnceLock, time::Duration};
-use validation::{Invalid, Precision, Refusal};
+use k8s_openapi::api::authentication::v1::UserInfo;
+use serde_json::{Value, value::RawValue};
+use validation::{Findings, Refusal};
 
 /// The decision about an object.
 pub(super) enum Decision {
@@ -30,7 +33,7 @@ impl Decision {
     pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
 
     /// The object is refused if there are mistakes, else admitted unchanged.
-    pub(super) fn of(invalid: Vec<Invalid>, warnings: Vec<String>) -> Self {
+    pub(super) fn of(Findings { invalid, warnings, .. }: Findings) -> Self {
         if invalid.is_empty() {
             return Self::Allowed { warnings };
         }
@@ -49,47 +52,35 @@ impl Decision {
     }
 }
 
-/// The change under review: the new version of the object, and the stored version or null.
+/// The change under review, and what is known beside it.
+#[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
+    /// The new version of the object.
     pub object: &'a Value,
+    /// The stored version, or null.
     pub old: &'a Value,
-    /// The namespace of the request, which is the object's even if its metadata names none.
+    /// The namespace of the request.
     pub namespace: &'a str,
-    /// The precision of the times in the names of a schedule's runs.
-    pub precision: Precision,
-    /// The shortest period of a schedule.
-    pub shortest_period: Duration,
-    /// The [`Versions`], once somebody has asked for them.
-    pub versions: OnceLock<Box<dyn Any + Send + Sync>>,
-}
-
-/// Both versions of an object as what it claims to be.
-pub(super) struct Versions<K> {
-    /// The new version, or why it cannot be read.
-    pub new: Result<K, String>,
-    /// The stored version. One that cannot be read counts as none.
-    pub old: Option<K>,
+    /// The UserInfo of the user who has sent the request, as JSON text: few decisions depend on it.
+    pub user_info: Option<&'a RawValue>,
+    pub caller: Caller,
+    pub reviews: &'a Reviews,
 }
 
 impl Change<'_> {
-    /// Returns both versions, which are read once. If the metadata of the new one names no namespace, it gets that of the
-    /// request.
-    pub(super) fn versions<K: DeserializeOwned + Send + Sync + 'static>(&self) -> &Versions<K> {
-        let read = || -> Box<dyn Any + Send + Sync> {
-            let mut placed = self.object.clone();
-            if let Some(metadata) = placed["metadata"].as_object_mut() {
-                metadata.entry("namespace").or_insert_with(|| self.namespace.into());
-            }
-            let new = serde_json::from_value(placed).map_err(|error| error.to_string());
-            Box::new(Versions { new, old: K::deserialize(self.old).ok() })
-        };
-        self.versions.get_or_init(read).downcast_ref().expect("a review is about one kind")
+    /// Returns the user who has sent the request. The error is the decision if that cannot be read.
+    pub(super) fn user(&self) -> Result<UserInfo, Decision> {
+        let Some(user) = self.user_info.map(RawValue::get) else { return Ok(UserInfo::default()) };
+        let unreadable = |why: String| Decision::Unreadable(format!("userInfo: {why}"));
+        if let Some(excess) = Bounds::OBJECT.excess(user, "userInfo") {
+            return Err(unreadable(excess.to_string()));
+        }
+        serde_json::from_str(user).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Returns the stored version and the new one; none if the new one cannot be read. Such an object is allowed only because
-    /// its spec has not changed or because it is being deleted, so it needs no further checks.
-    pub(super) fn readable<K: DeserializeOwned + Send + Sync + 'static>(&self) -> Option<(Option<&K>, &K)> {
-        let Versions { new, old } = self.versions::<K>();
-        Some((old.as_ref(), new.as_ref().ok()?))
+    /// Waits until the API server may be asked about the namespace, as long as the permit exists. The error continues a
+    /// sentence.
+    pub(super) async fn permitted(&self) -> Result<Permit, &'static str> {
+        self.reviews.lookups.permitted(self.caller, self.namespace).await
     }
 }

@@ -6,7 +6,6 @@
 use super::{
     applications, beyond_bounds, connects,
     decision::{Change, Decision},
-    exposure_rights, extensions,
     large::{NotReviewed, ORDINARY},
     lookups::Caller,
     object::Object,
@@ -21,15 +20,11 @@ use axum::{
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
-use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::ByteString;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{borrow::Cow, collections::BTreeSet, future::ready, sync::Arc, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
@@ -58,7 +53,6 @@ struct Request<'t, O = Object> {
     name: Cow<'t, str>,
     #[serde(borrow, default)]
     namespace: Cow<'t, str>,
-    /// The UserInfo of the user who has sent the request, as JSON text: few decisions depend on it.
     #[serde(borrow, default)]
     user_info: Option<&'t RawValue>,
     #[serde(default)]
@@ -80,7 +74,7 @@ struct Kind<'t> {
 }
 
 /// A kind of object: its API group, its name, and the function that decides on its objects.
-type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
+type Decider = (&'static str, &'static str, for<'c> fn(&'c Change<'c>) -> BoxFuture<'c, Decision>);
 
 const GROUP: &str = "sparkoperator.k8s.io";
 const APPLICATION: &str = "SparkApplication";
@@ -91,27 +85,25 @@ const CONNECT: &str = "SparkConnect";
 pub(super) const MUTATE: Asked = Asked {
     path: "/mutate",
     kinds: &[
-        ("", "Pod", pods::customized),
-        (GROUP, APPLICATION, applications::completed),
+        ("", "Pod", |change| ready(pods::customized(change)).boxed()),
+        (GROUP, APPLICATION, |change| ready(applications::completed(change)).boxed()),
         // The applications of a schedule get their defaults when they are created.
-        (GROUP, SCHEDULE, |_| Decision::ALLOWED),
+        (GROUP, SCHEDULE, |_| ready(Decision::ALLOWED).boxed()),
         // Only the configuration of Kubeflow's operator sends these.
-        (GROUP, CONNECT, |_| Decision::ALLOWED),
+        (GROUP, CONNECT, |_| ready(Decision::ALLOWED).boxed()),
     ],
     configuration: "MutatingWebhookConfiguration",
-    has_checks: false,
 };
 
 /// Refuses objects that can never work, and those that do not pass the checks of the flags.
 pub(super) const VALIDATE: Asked = Asked {
     path: "/validate",
     kinds: &[
-        (GROUP, APPLICATION, applications::validated),
-        (GROUP, SCHEDULE, applications::validated_schedule),
-        (GROUP, CONNECT, connects::validated),
+        (GROUP, APPLICATION, |change| applications::APPLICATION.decided(change).boxed()),
+        (GROUP, SCHEDULE, |change| applications::SCHEDULE.decided(change).boxed()),
+        (GROUP, CONNECT, |change| connects::decided(change).boxed()),
     ],
     configuration: "ValidatingWebhookConfiguration",
-    has_checks: true,
 };
 
 /// One path of the webhook, and the kinds of objects that it reviews.
@@ -121,8 +113,6 @@ pub(super) struct Asked {
     kinds: &'static [Decider],
     /// The kind of the webhook configuration whose rules send reviews to this path.
     configuration: &'static str,
-    /// Whether objects have to pass the checks that depend on flags, users and the API server.
-    has_checks: bool,
 }
 
 impl Asked {
@@ -205,33 +195,11 @@ impl Asked {
             );
             return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
         };
-        let Reviews { precision, shortest_period, lookups, .. } = reviews;
-        let (precision, shortest_period) = (*precision, *shortest_period);
-        let versions = OnceLock::new();
-        let change = Change { object, old, namespace, precision, shortest_period, versions };
-        let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
-        if self.has_checks && *kind == CONNECT {
-            let gateway = reviews.gateway.as_deref();
-            decision = connects::within_rights(decision, &change, gateway, || request.user());
-        } else if self.has_checks {
-            decision = extensions::decided(&reviews.extensions, decision, &change, *kind == SCHEDULE);
-        }
-        if let Some(rights) = reviews.exposure_rights.as_ref().filter(|_| self.has_checks) {
-            let needed = match *kind {
-                SCHEDULE => exposure_rights::of_schedule,
-                CONNECT => connects::exposure_rights,
-                _ => exposure_rights::of_application,
-            };
-            let permitted = lookups.permitted(caller, namespace);
-            // Boxed, like the next one: otherwise each review would have room for what few of them ask.
-            decision =
-                Box::pin(rights.decided(decision, &change, needed, || request.user(), permitted)).await;
-        }
-        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| self.has_checks && *kind != SCHEDULE) {
-            let permitted = lookups.permitted(caller, namespace);
-            let (is_connect, says_numbers) = (*kind == CONNECT, caller.is_api_server);
-            decision = Box::pin(quotas.decided(decision, &change, is_connect, says_numbers, permitted)).await;
-        }
+        let user_info = request.user_info;
+        let decision = match &request.excess {
+            Some(excess) => Decision::unread(excess),
+            None => decide(&Change { object, old, namespace, user_info, caller, reviews }).await,
+        };
         match decision {
             Decision::Allowed { warnings } => {
                 let (allowed, outcome) = request.admitted(Outcome::Allowed, None);
@@ -263,14 +231,6 @@ impl Asked {
 }
 
 impl Request<'_> {
-    fn user(&self) -> serde_json::Result<UserInfo> {
-        let Some(user) = self.user_info else { return Ok(UserInfo::default()) };
-        if let Some(excess) = Bounds::OBJECT.excess(user.get(), "userInfo") {
-            return Err(serde::de::Error::custom(excess));
-        }
-        serde_json::from_str(user.get())
-    }
-
     /// Logs that the object is admitted, and returns the answer without a patch.
     fn admitted(&self, outcome: Outcome, operations: Option<usize>) -> (Verdict<'_>, Outcome) {
         if enabled!(Level::DEBUG) {
@@ -396,7 +356,7 @@ mod tests {
     use std::io::Read;
 
     const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
-    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none", has_checks: false };
+    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
 
     #[tokio::test]
     async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {
