@@ -53,7 +53,9 @@ pub(super) fn completed(change: &Change) -> Decision {
     let sent = json!({"spec": defaulted(&change.object["spec"])});
     let mut completed = sent.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
-        Some(Ok(())) => Decision::Changed(json_patch::diff(&sent, &completed)),
+        Some(Ok(())) => {
+            Decision::Admitted { patch: json_patch::diff(&sent, &completed), warnings: Vec::new() }
+        }
         Some(Err(_)) | None => Decision::ALLOWED,
     }
 }

@@ -4,18 +4,17 @@ use super::{
     lookups::{Caller, Permit},
     reviews::Reviews,
 };
-use api::{Bounds, Excess};
+use api::Bounds;
 use json_patch::Patch;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use serde_json::{Value, value::RawValue};
 use validation::{Findings, Refusal};
+use work::Panicked;
 
 /// The decision about an object.
 pub(super) enum Decision {
-    /// The object is admitted unchanged; the warnings are shown to the user who has sent it.
-    Allowed { warnings: Vec<String> },
-    /// The object is admitted with this patch, which may be empty.
-    Changed(Patch),
+    /// The object is admitted with this patch, which may be empty; the warnings are shown to the user who has sent it.
+    Admitted { patch: Patch, warnings: Vec<String> },
     /// The object breaks rules.
     Refused {
         /// The fields or annotations that are wrong, without their values: for the log.
@@ -26,29 +25,26 @@ pub(super) enum Decision {
     },
     /// The object cannot be read as the kind that it claims to be.
     Unreadable(String),
+    /// The review has hit a bug of the operator.
+    Bug(Panicked),
 }
 
 impl Decision {
     /// The object is admitted unchanged and without warnings.
-    pub(super) const ALLOWED: Self = Self::Allowed { warnings: Vec::new() };
+    pub(super) const ALLOWED: Self = Self::Admitted { patch: Patch(Vec::new()), warnings: Vec::new() };
 
     /// The object is refused if there are mistakes, else admitted unchanged.
     pub(super) fn of(Findings { invalid, warnings, .. }: Findings) -> Self {
         if invalid.is_empty() {
-            return Self::Allowed { warnings };
+            return Self::Admitted { patch: Patch::default(), warnings };
         }
         let subjects = invalid.iter().map(|invalid| invalid.field.clone()).collect();
         Self::Refused { subjects, message: Refusal(invalid).to_string(), warnings }
     }
 
-    /// The object is refused unread.
-    pub(super) fn unread(excess: &Excess) -> Self {
-        Self::Refused {
-            // Its path may be any text, and subjects become labels of metrics.
-            subjects: vec!["bounds".to_owned()],
-            message: excess.to_string(),
-            warnings: Vec::new(),
-        }
+    /// The object is refused for one reason.
+    pub(super) fn refused(subject: &str, message: String) -> Self {
+        Self::Refused { subjects: vec![subject.to_owned()], message, warnings: Vec::new() }
     }
 }
 
