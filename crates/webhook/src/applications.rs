@@ -4,7 +4,7 @@ use super::{
     checks::Checks,
     decision::{Change, Decision},
 };
-use api::{ScheduledSparkApplication, SparkApplication, State, defaults, fill_in};
+use api::{ScheduledSparkApplication, SparkApplication, State, fill_in};
 use plan::quota;
 use serde_json::{Value, json};
 use submission::exposure::exposure_rights;
@@ -50,7 +50,7 @@ pub(super) fn completed(change: &Change) -> Decision {
     if !matches!(state.parse(), Ok(State::New | State::Invalidating)) {
         return Decision::ALLOWED;
     }
-    let sent = json!({"spec": defaulted(&change.object["spec"])});
+    let sent = json!({"spec": shallow(&change.object["spec"], 1)});
     let mut completed = sent.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
         Some(Ok(())) => {
@@ -60,28 +60,13 @@ pub(super) fn completed(change: &Change) -> Decision {
     }
 }
 
-/// Returns the part of a spec in which there are defaults, or on which they depend: the rest, which may be large, is not
-/// copied.
-fn defaulted(spec: &Value) -> Value {
-    const FIELDS: [&str; 4] = ["dynamicAllocation", "mode", "restartPolicy", "type"];
-    const OF_ROLES: [&str; 3] = ["cores", "instances", "memory"];
-    let part = |of: &Value, fields: &[&str]| match of {
-        Value::Object(of) => {
-            let there =
-                fields.iter().filter_map(|field| Some(((*field).to_owned(), of.get(*field)?.clone())));
-            Value::Object(there.collect())
-        }
-        other => other.clone(),
-    };
-    let mut found = part(spec, &FIELDS);
-    let properties = defaults::properties();
-    let properties: Vec<_> = properties.iter().map(String::as_str).collect();
-    for (field, fields) in [("sparkConf", &properties[..]), ("driver", &OF_ROLES), ("executor", &OF_ROLES)] {
-        if let (Some(of), Some(found)) = (spec.get(field), found.as_object_mut()) {
-            found.insert(field.to_owned(), part(of, fields));
-        }
-    }
-    found
+/// Returns an object without lists and without what is nested by more than so many levels. There are no defaults in these parts
+/// of a spec, and none depend on them; they may be large and are not copied.
+fn shallow(value: &Value, levels: usize) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let is_kept = |field: &Value| !field.is_array() && (levels > 0 || !field.is_object());
+    let kept = fields.iter().filter(|(_, field)| is_kept(field));
+    kept.map(|(name, field)| (name.clone(), shallow(field, levels.saturating_sub(1)))).collect()
 }
 
 #[cfg(test)]
@@ -98,8 +83,8 @@ mod tests {
                 fill_in(completed["spec"].as_object_mut().unwrap()).unwrap();
                 json_patch::diff(&sent, &completed)
             };
-            assert_eq!(filled(defaulted(&spec)), filled(spec.clone()), "{spec}");
+            assert_eq!(filled(shallow(&spec, 1)), filled(spec.clone()), "{spec}");
         }
-        assert_eq!(defaulted(&json!("none")), "none");
+        assert_eq!(shallow(&json!("none"), 1), "none");
     }
 }
