@@ -14,14 +14,6 @@ const MEMORY: &str = "1g";
 /// Number of executors. Spark's own default is 2.
 const INSTANCES: i32 = 1;
 
-/// Returns the properties on which the defaults depend.
-pub fn properties() -> Vec<String> {
-    let of_roles =
-        Role::ALL.into_iter().flat_map(|role| [conf::CORES, conf::MEMORY].map(|it| conf::spark(role, it)));
-    let others = [conf::DYNAMIC_ALLOCATION, conf::DYNAMIC_ALLOCATION_KUBEFLOW, conf::EXECUTOR_INSTANCES];
-    of_roles.chain(others.map(str::to_owned)).collect()
-}
-
 impl RestartPolicy {
     /// Returns the policy with values for the intervals that the user did not set: see [`with_defaults`].
     pub fn with_defaults(mut self) -> Self {

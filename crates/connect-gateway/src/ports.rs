@@ -8,11 +8,11 @@ use super::{
     server::Server,
     spark_connect::Uid,
 };
+use axum::serve::Listener;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tokio::time::sleep;
 use tokio_util::sync::DropGuard;
 use tracing::{Instrument, debug, info, warn};
-use work::Incoming;
 
 /// The pause after which a port is tried again that cannot be opened: whoever had it before may still close it.
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
@@ -84,7 +84,7 @@ fn open(gateway: &Arc<Gateway>, server: &Arc<Server>, port: u16) -> DropGuard {
 }
 
 async fn accept(gateway: Arc<Gateway>, server: Arc<Server>, port: u16) {
-    let tcp = loop {
+    let mut tcp = loop {
         match (gateway.setup.listen)(port) {
             Ok(tcp) => break tcp,
             Err(error) => warn!(port, %error, "the port cannot be opened yet"),
@@ -92,9 +92,8 @@ async fn accept(gateway: Arc<Gateway>, server: Arc<Server>, port: u16) {
         sleep(OPEN_PAUSE).await;
     };
     info!(port, "port open");
-    let mut incoming = Incoming::of(tcp);
     loop {
-        let (client, peer) = incoming.next().await;
+        let (client, peer) = Listener::accept(&mut tcp).await;
         if let Some(place) = gateway.connections.place(&server.uid, &server.namespace) {
             server.used();
             let serve = connection::serve(Arc::clone(&gateway), Arc::clone(&server), client, place);

@@ -140,13 +140,6 @@ pub enum Denial {
         annotation::PREFIX
     )]
     TooLarge { size: usize },
-    /// The annotations were written for a webhook newer than this one.
-    #[error(
-        "annotation {}: contract version {found} is newer than {}, the one this webhook knows: upgrade the webhook first",
-        annotation::CONTRACT,
-        annotation::CONTRACT_VERSION
-    )]
-    NewerContract { found: String },
     /// The pod carries annotations of the contract but is neither a driver nor an executor.
     #[error(
         "label {}: must be `driver` or `executor` on a pod with {}… annotations",
@@ -169,7 +162,6 @@ impl Denial {
             Self::Annotation { key, problem } if problem.path.is_empty() => (*key).to_owned(),
             Self::Annotation { key, problem } => format!("{key} at {}", problem.path),
             Self::TooLarge { .. } => "metadata.annotations".to_owned(),
-            Self::NewerContract { .. } => annotation::CONTRACT.to_owned(),
             Self::NoRole => label::SPARK_ROLE.to_owned(),
             Self::NoSparkContainer { .. } => "spec.containers".to_owned(),
         }
@@ -238,14 +230,16 @@ pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
 /// Checks that this webhook knows the version of the contract. A missing version counts as the first version: people
 /// who write annotations by hand need not know of versions.
 fn check_contract(annotations: &Value) -> Result<(), Denial> {
+    const KNOWN: u32 = annotation::CONTRACT_VERSION;
     let Some(found) = annotations[annotation::CONTRACT].as_str() else { return Ok(()) };
-    match found.parse::<u32>() {
-        Ok(version) if version <= annotation::CONTRACT_VERSION => Ok(()),
-        // The text is cut because a version may begin with any number of zeros.
-        Ok(_) => Err(Denial::NewerContract { found: excerpt::explanation(found.to_owned()) }),
-        Err(_) => {
-            let text = format!("`{found}` is not a version (try `{}`)", annotation::CONTRACT_VERSION);
-            Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })
+    let text = match found.parse::<u32>() {
+        Ok(..=KNOWN) => return Ok(()),
+        Ok(version) => {
+            format!(
+                "contract version {version} is newer than {KNOWN}, the one this webhook knows: upgrade the webhook first"
+            )
         }
-    }
+        Err(_) => format!("`{found}` is not a version (try `{KNOWN}`)"),
+    };
+    Err(Denial::Annotation { key: annotation::CONTRACT, problem: Problem::new("", text) })
 }

@@ -1,10 +1,42 @@
-//! Reviews applications and schedules: fills in defaults, and refuses objects that cannot be run.
+//! Reviews applications and schedules: fills in defaults, and says what is checked of each.
 
-use super::decision::{Change, Decision, Versions};
-use api::{State, defaults, fill_in};
-use serde::de::DeserializeOwned;
+use super::{
+    checks::Checks,
+    decision::{Change, Decision},
+};
+use api::{ScheduledSparkApplication, SparkApplication, State, fill_in};
+use plan::quota;
 use serde_json::{Value, json};
-use validation::{self, Files, Findings};
+use submission::exposure::exposure_rights;
+use validation::{self, Files};
+
+pub(super) static APPLICATION: Checks<SparkApplication> = Checks {
+    of_extensions: Some("spec"),
+    is_same: validation::is_same_run,
+    examine: |application, _| validation::examine(application, Files::Stay),
+    effect: validation::effect_on_run,
+    exposure_rights: |old, new| exposure_rights(old.map(|old| &old.spec), &new.spec, "spec"),
+    needs_room: quota::needs_room,
+    exceeded: |old, new, room| {
+        let environment = room.environment.as_ref().map_err(Clone::clone)?;
+        Ok(quota::exceeded(old, new, room.quotas, environment, room.policy, room.says_numbers))
+    },
+};
+
+pub(super) static SCHEDULE: Checks<ScheduledSparkApplication> = Checks {
+    of_extensions: Some("spec.template"),
+    is_same: validation::is_same_schedule,
+    examine: |schedule, reviews| {
+        validation::examine_schedule(schedule, Some(reviews.precision), reviews.shortest_period, Files::Stay)
+    },
+    effect: |_, _| None,
+    exposure_rights: |old, new| {
+        exposure_rights(old.map(|old| &old.spec.template), &new.spec.template, "spec.template")
+    },
+    // A schedule has no pods of its own.
+    needs_room: |_, _| false,
+    exceeded: |_, _, _| Ok(Vec::new()),
+};
 
 /// Fills defaults into an application that has not been submitted yet (state New), or whose previous run is about to be
 /// deleted (state Invalidating). In a later state, the added fields would look like an edit by the user. Kubeflow's
@@ -18,77 +50,23 @@ pub(super) fn completed(change: &Change) -> Decision {
     if !matches!(state.parse(), Ok(State::New | State::Invalidating)) {
         return Decision::ALLOWED;
     }
-    let sent = json!({"spec": defaulted(&change.object["spec"])});
+    let sent = json!({"spec": shallow(&change.object["spec"], 1)});
     let mut completed = sent.clone();
     match completed["spec"].as_object_mut().map(fill_in) {
-        Some(Ok(())) => Decision::Changed(json_patch::diff(&sent, &completed)),
+        Some(Ok(())) => {
+            Decision::Admitted { patch: json_patch::diff(&sent, &completed), warnings: Vec::new() }
+        }
         Some(Err(_)) | None => Decision::ALLOWED,
     }
 }
 
-/// Returns the part of a spec in which there are defaults, or on which they depend: the rest, which may be large, is not
-/// copied.
-fn defaulted(spec: &Value) -> Value {
-    const FIELDS: [&str; 4] = ["dynamicAllocation", "mode", "restartPolicy", "type"];
-    const OF_ROLES: [&str; 3] = ["cores", "instances", "memory"];
-    let part = |of: &Value, fields: &[&str]| match of {
-        Value::Object(of) => {
-            let there =
-                fields.iter().filter_map(|field| Some(((*field).to_owned(), of.get(*field)?.clone())));
-            Value::Object(there.collect())
-        }
-        other => other.clone(),
-    };
-    let mut found = part(spec, &FIELDS);
-    let properties = defaults::properties();
-    let properties: Vec<_> = properties.iter().map(String::as_str).collect();
-    for (field, fields) in [("sparkConf", &properties[..]), ("driver", &OF_ROLES), ("executor", &OF_ROLES)] {
-        if let (Some(of), Some(found)) = (spec.get(field), found.as_object_mut()) {
-            found.insert(field.to_owned(), part(of, fields));
-        }
-    }
-    found
-}
-
-pub(super) fn validated(change: &Change) -> Decision {
-    let examine = |application: &_| validation::examine(application, Files::Stay);
-    decided(change, examine, validation::is_same_run, validation::effect_on_run)
-}
-
-pub(super) fn validated_schedule(change: &Change) -> Decision {
-    let (precision, shortest_period) = (Some(change.precision), change.shortest_period);
-    let examine =
-        |schedule: &_| validation::examine_schedule(schedule, precision, shortest_period, Files::Stay);
-    decided(change, examine, validation::is_same_schedule, |_, _| None)
-}
-
-/// Validates the new object. Never refuses an object that is being deleted, nor an update that does not change what runs
-/// (`is_same`): if an invalid object was stored before this webhook was installed, users must still be able to
-/// remove its finalizers, to label it and to suspend it. `warning` is what the user is told of an update beside that.
-pub(super) fn decided<K: DeserializeOwned + Send + Sync + 'static>(
-    change: &Change,
-    examine: impl Fn(&K) -> Findings,
-    is_same: fn(&K, &K) -> bool,
-    warning: fn(&K, &K) -> Option<String>,
-) -> Decision {
-    let Change { object, old, .. } = change;
-    let is_kept = !old.is_null() && object["spec"] == old["spec"];
-    if is_kept || !object["metadata"]["deletionTimestamp"].is_null() {
-        return Decision::ALLOWED;
-    }
-    let Versions { new, old } = change.versions::<K>();
-    let new = match new {
-        Ok(new) => new,
-        Err(error) => return Decision::Unreadable(error.clone()),
-    };
-    let old = old.as_ref();
-    if old.is_some_and(|old| is_same(old, new)) {
-        return Decision::ALLOWED;
-    }
-    let Findings { invalid, mut warnings, .. } = examine(new);
-    // It is the first one, because the API server drops the last warnings if all together exceed 4 KiB.
-    warnings.splice(..0, old.and_then(|old| warning(old, new)));
-    Decision::of(invalid, warnings)
+/// Returns an object without lists and without what is nested by more than so many levels. There are no defaults in these parts
+/// of a spec, and none depend on them; they may be large and are not copied.
+fn shallow(value: &Value, levels: usize) -> Value {
+    let Value::Object(fields) = value else { return value.clone() };
+    let is_kept = |field: &Value| !field.is_array() && (levels > 0 || !field.is_object());
+    let kept = fields.iter().filter(|(_, field)| is_kept(field));
+    kept.map(|(name, field)| (name.clone(), shallow(field, levels.saturating_sub(1)))).collect()
 }
 
 #[cfg(test)]
@@ -105,8 +83,8 @@ mod tests {
                 fill_in(completed["spec"].as_object_mut().unwrap()).unwrap();
                 json_patch::diff(&sent, &completed)
             };
-            assert_eq!(filled(defaulted(&spec)), filled(spec.clone()), "{spec}");
+            assert_eq!(filled(shallow(&spec, 1)), filled(spec.clone()), "{spec}");
         }
-        assert_eq!(defaulted(&json!("none")), "none");
+        assert_eq!(shallow(&json!("none"), 1), "none");
     }
 }

@@ -1,26 +1,18 @@
 //! Receives the bodies of requests and sends those of answers, with a limit of time and size for each body of a request,
 //! of time for answers that nobody takes, and a memory limit for all bodies together.
 
+use super::connection_limit::Use;
 use axum::{
     body::{Body, Bytes, HttpBody},
     http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
-use futures::TryStreamExt;
-use hyper::body::{Frame, Incoming, SizeHint};
+use futures::{TryStreamExt, stream};
+use hyper::body::Incoming;
 use parking_lot::Mutex;
-use std::{
-    collections::BTreeMap,
-    convert::Infallible,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
-use tokio::{
-    sync::Notify,
-    time::{Instant, timeout},
-};
+use std::{collections::BTreeMap, convert::Infallible, iter, sync::Arc, time::Duration};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// The largest body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update contains two objects.
 const LARGEST: usize = 4 << 20;
@@ -33,8 +25,6 @@ const EACH_HEADER: usize = 128;
 /// How long a body may take to arrive. By default an API server waits 10 s for an answer, with the operator's manifests
 /// 5 s.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How long a client may take nothing of an answer before its connection is closed.
-const UNREAD: Duration = Duration::from_secs(10);
 /// How much of an answer is handed over at once.
 const PART: usize = 16 << 10;
 
@@ -48,9 +38,9 @@ struct UnderWay {
     last: u64,
     /// What all bodies have together.
     bytes: usize,
-    /// What each body has, and its signal, in the order in which the bodies have begun. A request whose signal is notified
+    /// What each body has, and its signal, in the order in which the bodies have begun. A request whose signal is cancelled
     /// is refused, and the connection of an answer is closed.
-    bodies: BTreeMap<u64, (usize, Arc<Notify>)>,
+    bodies: BTreeMap<u64, (usize, CancellationToken)>,
 }
 
 /// One body that is under way. Dropping the value removes the body from [`Bodies`].
@@ -59,26 +49,12 @@ struct Held {
     number: u64,
 }
 
-/// The answers of one connection.
-pub(super) struct Answers {
-    /// How many answers the client has not taken, and when it last took a part of one.
-    unsent: Mutex<(usize, Instant)>,
-    /// Notified if the connection is to be closed, because there are too many bytes for others.
-    evicted: Arc<Notify>,
-}
-
-/// An answer. It counts until its last part is sent.
-pub(super) struct Answer {
-    left: Bytes,
-    answers: Arc<Answers>,
-}
-
 /// The bytes of an answer, of which each part that is not sent keeps the whole in memory.
 struct Unsent {
     bytes: Bytes,
     #[expect(dead_code, reason = "counts as long as it lives")]
     held: Held,
-    answers: Arc<Answers>,
+    used: Arc<Use>,
 }
 
 impl AsRef<[u8]> for Unsent {
@@ -89,8 +65,7 @@ impl AsRef<[u8]> for Unsent {
 
 impl Drop for Unsent {
     fn drop(&mut self) {
-        let mut unsent = self.answers.unsent.lock();
-        *unsent = (unsent.0 - 1, Instant::now());
+        self.used.taken(1);
     }
 }
 
@@ -117,30 +92,31 @@ impl Bodies {
         if body.size_hint().lower() > LARGEST as u64 {
             return Err(Refused::TooLarge);
         }
-        let evicted = Arc::<Notify>::default();
+        let evicted = CancellationToken::new();
         let head: usize =
             headers.iter().map(|(name, value)| EACH_HEADER + name.as_str().len() + value.len()).sum();
-        let held = self.begun(Arc::clone(&evicted), EACH + head);
+        let held = self.begun(evicted.clone(), EACH + head);
         tokio::select! {
             biased;
-            () = evicted.notified() => Err(Refused::Evicted),
+            () = evicted.cancelled() => Err(Refused::Evicted),
             whole = timeout(DEADLINE, held.whole(body)) => whole.unwrap_or(Err(Refused::TooSlow)),
         }
     }
 
-    /// Returns the answer with this body, over the connection with these other answers.
-    pub(super) fn answer(self: &Arc<Self>, bytes: Bytes, answers: &Arc<Answers>) -> Answer {
-        {
-            let mut unsent = answers.unsent.lock();
-            let begun = if unsent.0 == 0 { Instant::now() } else { unsent.1 };
-            *unsent = (unsent.0 + 1, begun);
-        }
-        let held = self.begun(Arc::clone(&answers.evicted), bytes.len());
-        let unsent = Unsent { bytes, held, answers: Arc::clone(answers) };
-        Answer { left: Bytes::from_owner(unsent), answers: Arc::clone(answers) }
+    /// Returns the body of an answer over a connection: its parts, one after the other. It counts until the last one is sent.
+    pub(super) fn answer(self: &Arc<Self>, bytes: Bytes, used: &Arc<Use>) -> Body {
+        used.given(1);
+        let (held, used) = (self.begun(used.evicted.clone(), bytes.len()), Arc::clone(used));
+        let mut left = Bytes::from_owner(Unsent { bytes, held, used: Arc::clone(&used) });
+        let parts = iter::from_fn(move || {
+            let length = left.len().min(PART);
+            used.taken(0);
+            (length > 0).then(|| left.split_to(length))
+        });
+        Body::from_stream(stream::iter(parts.map(Ok::<_, Infallible>)))
     }
 
-    fn begun(self: &Arc<Self>, evicted: Arc<Notify>, bytes: usize) -> Held {
+    fn begun(self: &Arc<Self>, evicted: CancellationToken, bytes: usize) -> Held {
         let mut under_way = self.0.lock();
         under_way.last += 1;
         let number = under_way.last;
@@ -187,7 +163,7 @@ impl Held {
             && let Some((_, (its, evicted))) = bodies.pop_first()
         {
             *bytes -= its;
-            evicted.notify_one();
+            evicted.cancel();
         }
     }
 }
@@ -198,49 +174,6 @@ impl Drop for Held {
         if let Some((bytes, _)) = guard.bodies.remove(&self.number) {
             guard.bytes -= bytes;
         }
-    }
-}
-
-impl Answers {
-    pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { unsent: Mutex::new((0, Instant::now())), evicted: Arc::default() })
-    }
-
-    /// Waits until the connection is to be closed, because the client does not take its answers.
-    pub(super) async fn are_left(&self) {
-        loop {
-            let is_evicted = timeout(UNREAD / 2, self.evicted.notified()).await.is_ok();
-            let (unsent, taken) = *self.unsent.lock();
-            if is_evicted || unsent > 0 && taken.elapsed() >= UNREAD {
-                return;
-            }
-        }
-    }
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.left.is_empty() {
-            return Poll::Ready(None);
-        }
-        let length = self.left.len().min(PART);
-        self.answers.unsent.lock().1 = Instant::now();
-        let part = self.left.split_to(length);
-        Poll::Ready(Some(Ok(Frame::data(part))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.left.is_empty()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left.len() as u64)
     }
 }
 

@@ -3,15 +3,10 @@
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
-use std::{
-    collections::BTreeMap,
-    net::IpAddr,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::sleep,
+    time::{Instant, sleep},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -21,6 +16,8 @@ use tracing::warn;
 /// connection while an API server sends a request. The limit also removes connections of clients that have vanished
 /// without closing them (a node that lost its power).
 const IDLE: Duration = Duration::from_secs(120);
+/// How long a client may take nothing of an answer before its connection is closed.
+const UNREAD: Duration = Duration::from_secs(10);
 /// One connection may be closing for others per so many open ones; until it has closed, no further one is accepted.
 const CLOSING: usize = 8;
 
@@ -42,17 +39,24 @@ struct Open {
 }
 
 /// The use of one connection.
-struct Use {
-    /// The time at which the connection was opened or a request last began or ended.
-    last: Mutex<Instant>,
-    evicted: CancellationToken,
+pub(super) struct Use {
+    activity: Mutex<Activity>,
+    /// Cancelled when the connection has to be closed to make room for others.
+    pub evicted: CancellationToken,
+}
+
+struct Activity {
+    /// When the connection was opened, a request last began, or a part of an answer was last taken.
+    last: Instant,
+    /// How many answers the client has not taken.
+    unread: usize,
 }
 
 /// The place of one connection in the [`ConnectionLimit`]. The connection counts as open until this value is dropped.
 pub(super) struct Place {
     all: Arc<ConnectionLimit>,
     key: (IpAddr, u64),
-    used: Arc<Use>,
+    pub used: Arc<Use>,
     _room: OwnedSemaphorePermit,
 }
 
@@ -81,7 +85,8 @@ impl ConnectionLimit {
     /// Adds a connection of the client `peer`. If there are then too many, one has to close: of the client with the most
     /// connections, the one that has been idle for longest.
     pub(super) fn opened(self: &Arc<Self>, peer: IpAddr, room: OwnedSemaphorePermit) -> Place {
-        let used = Arc::new(Use { last: Mutex::new(Instant::now()), evicted: CancellationToken::new() });
+        let activity = Mutex::new(Activity { last: Instant::now(), unread: 0 });
+        let used = Arc::new(Use { activity, evicted: CancellationToken::new() });
         let mut open = self.open.lock();
         open.last += 1;
         let key = (peer, open.last);
@@ -114,7 +119,7 @@ impl Open {
         let crowds = counts.into_iter().filter(|(_, count)| *count == most);
         let of = |(peer, _): (IpAddr, usize)| self.connections.range((peer, 0)..=(peer, u64::MAX));
         let others = crowds.flat_map(of).filter(|((_, number), _)| *number != self.last);
-        others.min_by_key(|(_, used)| *used.last.lock()).map(|(key, _)| *key)
+        others.min_by_key(|(_, used)| used.activity.lock().last).map(|(key, _)| *key)
     }
 }
 
@@ -122,22 +127,44 @@ impl Place {
     pub(super) const fn peer(&self) -> IpAddr {
         self.key.0
     }
+}
 
-    /// Records that a request has begun or ended.
-    pub(super) fn used(&self) {
-        *self.used.last.lock() = Instant::now();
+impl Use {
+    /// Records that a request has begun, or that so many answers go to the client. Neither is a sign of a client that takes
+    /// its answers.
+    pub(super) fn given(&self, answers: usize) {
+        let mut activity = self.activity.lock();
+        if activity.unread == 0 {
+            activity.last = Instant::now();
+        }
+        activity.unread += answers;
     }
 
-    /// Waits until the connection has to be closed to make room for others.
-    pub(super) async fn evicted(&self) {
-        self.used.evicted.cancelled().await;
+    /// Records that the client has taken a part of an answer, with which it has taken so many completely.
+    pub(super) fn taken(&self, answers: usize) {
+        let mut activity = self.activity.lock();
+        activity.unread -= answers;
+        activity.last = Instant::now();
     }
 
-    /// Waits until the connection has been idle for [`IDLE`].
-    pub(super) async fn idle(&self) {
-        let rest = || IDLE.saturating_sub(self.used.last.lock().elapsed());
-        while !rest().is_zero() {
-            sleep(rest()).await;
+    /// Whether there are answers that the client has not taken.
+    pub(super) fn has_unread(&self) -> bool {
+        self.activity.lock().unread > 0
+    }
+
+    /// Waits until the client has done nothing for [`IDLE`], or for [`UNREAD`] while it should take an answer.
+    pub(super) async fn silent(&self) {
+        loop {
+            let rest = {
+                let Activity { last, unread } = *self.activity.lock();
+                let patience = if unread > 0 { UNREAD } else { IDLE };
+                patience.saturating_sub(last.elapsed())
+            };
+            if rest.is_zero() {
+                return;
+            }
+            // Meanwhile an answer may begin.
+            sleep(rest.min(UNREAD)).await;
         }
     }
 }
@@ -161,7 +188,7 @@ mod tests {
     fn opened(limit: &Arc<ConnectionLimit>, peer: u8, last: u64) -> Place {
         let room = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let place = limit.opened([10, 0, 0, peer].into(), room);
-        *place.used.last.lock() = Instant::now() + Duration::from_secs(last);
+        place.used.activity.lock().last = Instant::now() + Duration::from_secs(last);
         place
     }
 
@@ -203,5 +230,18 @@ mod tests {
         assert_eq!(evicted(&open).iter().filter(|evicted| !**evicted).count(), 2, "one for each client");
         drop((open, crowd));
         assert!(limit.open.lock().connections.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_leaves_an_answer_has_less_time_than_who_is_idle_also_if_it_asks_again() {
+        let Place { used, .. } = &opened(&ConnectionLimit::new(1), 1, 0);
+        let begun = Instant::now();
+        used.silent().await;
+        assert!((IDLE..IDLE + UNREAD / 2).contains(&begun.elapsed()));
+        used.given(1);
+        sleep(UNREAD / 2).await;
+        used.given(0);
+        used.silent().await;
+        assert!((IDLE + UNREAD..IDLE + UNREAD * 3 / 2).contains(&begun.elapsed()));
     }
 }

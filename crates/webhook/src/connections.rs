@@ -8,11 +8,7 @@
 //! may be on its way whenever the server closes the connection, and a client does not send a POST again; so the last answer
 //! announces the end with `Connection: close`.
 
-use super::{
-    bodies::{Answer, Answers, Bodies},
-    connection_limit::Place,
-    lookups::Caller,
-};
+use super::{bodies::Bodies, connection_limit::Place, lookups::Caller};
 use axum::{
     Router,
     body::{Body, to_bytes},
@@ -97,7 +93,6 @@ pub(super) struct Connection {
     opened: Instant,
     place: Place,
     caller: Caller,
-    answers: Arc<Answers>,
 }
 
 impl Connection {
@@ -113,9 +108,8 @@ impl Connection {
         let is_api_server = tls.is_some_and(|tls| tls.peer_certificates().is_some());
         let is_http2 = tls.is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"));
         let caller = Caller { peer: Some(place.peer()), is_api_server };
-        let (opened, answers) = (Instant::now(), Answers::new());
         // Has its place until the stream has been read to its end.
-        let connection = Arc::new(Self { host, opened, place, caller, answers });
+        let connection = Arc::new(Self { host, opened: Instant::now(), place, caller });
         let is_in_order = connection.converse(&mut stream, is_http2).await;
         // Needed only for HTTP/2: over HTTP/1.1 the client knows that no further request is read.
         if is_in_order && is_http2 {
@@ -127,7 +121,7 @@ impl Connection {
     /// client may still have to read the announcement of the end (GOAWAY). Returns false if the client has closed the
     /// connection, if the connection failed or had to make room for others, or if it was cut off after a timeout.
     async fn converse(self: &Arc<Self>, stream: &mut Stream, is_http2: bool) -> bool {
-        let stream = TokioIo::new(stream);
+        let (stream, used) = (TokioIo::new(stream), &self.place.used);
         let answer = service_fn(|request| Arc::clone(self).answer(request));
         let mut connection = if is_http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -146,16 +140,17 @@ impl Connection {
             tokio::select! {
                 () = sleep(max_age.unwrap_or_default()), if max_age.is_some() => (LAST_ANSWERS, true),
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
-                () = self.place.idle() => (GOODBYE, true),
-                () = self.answers.are_left() => {
-                    debug!("nobody takes the answers");
-                    (Duration::ZERO, false)
+                () = used.silent() => {
+                    let has_unread = used.has_unread();
+                    debug!(has_unread, "silent for too long");
+                    (if has_unread { Duration::ZERO } else { GOODBYE }, !has_unread)
                 }
-                // There are too many connections, and this one has been idle for longest. Its place is needed at once;
-                // only over HTTP/2 may an API server with requests on their way be told in time.
-                () = self.place.evicted() => {
+                // There are too many connections, and this one has been idle for longest; or it is too much that its client
+                // has not taken. Its room is needed at once; only over HTTP/2 may an API server with requests on their way be
+                // told in time.
+                () = used.evicted.cancelled() => {
                     debug!("closed for others");
-                    (if is_http2 { GOODBYE } else { Duration::ZERO }, false)
+                    (if is_http2 && !used.has_unread() { GOODBYE } else { Duration::ZERO }, false)
                 }
             }
         };
@@ -181,8 +176,8 @@ impl Connection {
         ended.is_ok() && is_patient
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
-        self.place.used();
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+        self.place.used.given(0);
         let (head, body) = request.into_parts();
         let version = head.version;
         let mut response = match self.host.bodies.whole(&head.headers, body).await {
@@ -199,11 +194,10 @@ impl Connection {
         if version < Version::HTTP_2 && self.is_to_end() {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        self.place.used();
         let (head, body) = response.into_parts();
         // It is in memory already.
         let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
-        Ok(Response::from_parts(head, self.host.bodies.answer(body, &self.answers)))
+        Ok(Response::from_parts(head, self.host.bodies.answer(body, &self.place.used)))
     }
 
     fn is_to_end(&self) -> bool {

@@ -2,62 +2,59 @@
 //! to the annotation that it writes.
 
 use super::{
-    applications,
+    checks::Checks,
     decision::{Change, Decision},
 };
 use api::{SparkConnect, names::annotation};
 use connect::server_hash;
-use k8s_openapi::api::authentication::v1::UserInfo;
 use serde_json::Value;
-use submission::exposure::ExposureRight;
-use validation::Invalid;
+use validation::Findings;
 
 /// The warning for an edit of a server that runs.
 const RESTARTS: &str = "spec: this edit restarts the server, which ends its sessions";
 
-pub(super) fn validated(change: &Change) -> Decision {
-    applications::decided(change, connect::examine, is_same, restart)
+static CHECKS: Checks<SparkConnect> = Checks {
+    of_extensions: None,
+    // They differ at most in whether the server is to rest: one that cannot run can be stopped all the same.
+    is_same: |old, new| {
+        let mut spec = old.spec.clone();
+        spec.suspend = new.spec.suspend;
+        spec == new.spec
+    },
+    examine: |connect, _| connect::examine(connect),
+    effect: |old, new| {
+        let has_server = old.status.as_ref().is_some_and(|status| status.server.pod_name.is_some());
+        (has_server && server_hash(&old.spec) != server_hash(&new.spec)).then(|| RESTARTS.to_owned())
+    },
+    exposure_rights: |old, new| connect::exposure_rights(old.map(|old| &old.spec), &new.spec),
+    needs_room: connect::quota::needs_room,
+    exceeded: |old, new, room| Ok(connect::quota::exceeded(old, new, room.quotas, room.says_numbers)),
+};
+
+pub(super) async fn decided(change: &Change<'_>) -> Decision {
+    match beyond_rights(change) {
+        Some(refused) => refused,
+        None => CHECKS.decided(change).await,
+    }
 }
 
-/// Returns the warning that an update restarts the server; none if it does not.
-fn restart(old: &SparkConnect, new: &SparkConnect) -> Option<String> {
-    let has_server = old.status.as_ref().is_some_and(|status| status.server.pod_name.is_some());
-    (has_server && server_hash(&old.spec) != server_hash(&new.spec)).then(|| RESTARTS.to_owned())
-}
-
-/// Whether two versions differ at most in whether the server is to rest: one that cannot run can be stopped all the same.
-fn is_same(old: &SparkConnect, new: &SparkConnect) -> bool {
-    let mut spec = old.spec.clone();
-    spec.suspend = new.spec.suspend;
-    spec == new.spec
-}
-
-/// Returns the rights that a change needs.
-pub(super) fn exposure_rights(change: &Change) -> Vec<ExposureRight> {
-    let Some((old, new)) = change.readable::<SparkConnect>() else { return Vec::new() };
-    connect::exposure_rights(old.map(|old| &old.spec), &new.spec)
-}
-
-/// Returns `decision`, or a refusal if `user` is the account `gateway` and the change is about more than the time of the last
+/// Returns a refusal if the user is the account of the gateway and the change is about more than the time of the last
 /// connection: Kubernetes has no right on an annotation alone.
-pub(super) fn within_rights(
-    decision: Decision,
-    change: &Change,
-    gateway: Option<&str>,
-    user: impl FnOnce() -> serde_json::Result<UserInfo>,
-) -> Decision {
-    let Some(gateway) = gateway else { return decision };
-    match user() {
-        Ok(user) if user.username.as_deref() != Some(gateway) => decision,
-        Ok(_) if without_time(change.object.clone()) == without_time(change.old.clone()) => decision,
+fn beyond_rights(change: &Change) -> Option<Decision> {
+    let gateway = change.reviews.gateway.as_ref()?;
+    match change.user() {
+        Ok(user) if user.username.as_ref() != Some(gateway) => None,
+        Ok(_) if without_time(change.object.clone()) == without_time(change.old.clone()) => None,
         Ok(_) => {
-            let why = format!(
-                "the gateway's account may only write the annotation {}",
-                annotation::LAST_CONNECTION
+            let mut found = Findings::default();
+            let annotation = annotation::LAST_CONNECTION;
+            found.refuse(
+                "metadata",
+                format_args!("the gateway's account may only write the annotation {annotation}"),
             );
-            Decision::of(vec![Invalid { field: "metadata".to_owned(), why }], Vec::new())
+            Some(Decision::of(found))
         }
-        Err(error) => Decision::Unreadable(format!("userInfo: {error}")),
+        Err(unreadable) => Some(unreadable),
     }
 }
 

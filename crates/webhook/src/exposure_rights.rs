@@ -2,23 +2,15 @@
 //! the operator creates Services and Ingresses with its own permissions, which users without these permissions must not
 //! be able to use.
 
-use super::{
-    PATIENCE,
-    decision::{Change, Decision},
-    lookups::Permit,
-};
-use api::{ScheduledSparkApplication, SparkApplication, SparkApplicationSpec, excerpt};
+use super::{PATIENCE, lookups::Permit};
+use api::excerpt;
 use k8s_openapi::api::{authentication::v1::UserInfo, authorization::v1::LocalSubjectAccessReview};
 use kube::{Api, Client, api::PostParams};
-use serde::de::DeserializeOwned;
 use serde_json::json;
-use submission::{
-    digest,
-    exposure::{ExposureRight, exposure_rights},
-};
+use submission::{digest, exposure::ExposureRight};
 use tokio::time::timeout;
 use tracing::debug;
-use validation::Invalid;
+use validation::{Findings, Invalid};
 
 /// The client that asks the API server for the permissions of users.
 pub struct ExposureRights {
@@ -28,41 +20,28 @@ pub struct ExposureRights {
 }
 
 impl ExposureRights {
-    /// Returns `decision`, with a refusal or warnings if `user` may not create the Services and Ingresses that the change
-    /// asks for, or if nobody knows. The API server is asked only if `decision` allows the object and the change exposes
-    /// anything (`needed`), once that is `permitted`. Applications that the operator creates for a schedule pass, because the
+    /// Returns mistakes or warnings if `user` lacks one of the rights that are `needed` in a namespace, or if nobody knows. The
+    /// API server is asked if that is `permitted`. Applications that the operator creates for a schedule pass, because the
     /// operator has these permissions. The schedule itself was checked when a user applied it.
-    pub(super) async fn decided(
+    pub(super) async fn check(
         &self,
-        decision: Decision,
-        change: &Change<'_>,
-        needed: fn(&Change) -> Vec<ExposureRight>,
-        user: impl FnOnce() -> serde_json::Result<UserInfo>,
-        permitted: impl Future<Output = Result<Permit, &'static str>>,
-    ) -> Decision {
-        let Decision::Allowed { warnings } = decision else { return decision };
-        let needed = needed(change);
-        if needed.is_empty() {
-            return Decision::Allowed { warnings };
-        }
-        let user = match user() {
-            Ok(user) => user,
-            Err(error) => return Decision::Unreadable(format!("userInfo: {error}")),
-        };
-        let (name, namespace) = (user.username.as_deref().unwrap_or_default(), change.namespace);
-        let permit = permitted.await;
-        let unasked = permit.as_ref().err().copied();
+        needed: Vec<ExposureRight>,
+        user: &UserInfo,
+        namespace: &str,
+        permitted: Result<Permit, &'static str>,
+    ) -> Findings {
+        let name = user.username.as_deref().unwrap_or_default();
         let mut lacking = Vec::new();
         for right in needed {
-            let has = match unasked {
-                None => self.has(&user, &right, namespace).await,
-                Some(why) => Err(why.to_owned()),
+            let has = match &permitted {
+                Ok(_) => self.has(user, &right, namespace).await,
+                Err(why) => Err((*why).to_owned()),
             };
             if has != Ok(true) {
                 lacking.push(Lacking { right, user: name, namespace, unknown: has.err() });
             }
         }
-        judged(&lacking, self.refuses, warnings)
+        judged(&lacking, self.refuses)
     }
 
     /// Asks whether `user` has the permission. The error is the reason why nobody knows.
@@ -87,17 +66,19 @@ impl ExposureRights {
     }
 }
 
-/// Returns the decision about a change whose user lacks these rights.
-fn judged(lacking: &[Lacking<'_>], refuses: bool, mut warnings: Vec<String>) -> Decision {
+/// Returns the mistakes, or the warnings, of a user who lacks these rights.
+fn judged(lacking: &[Lacking<'_>], refuses: bool) -> Findings {
+    let mut found = Findings::default();
     if refuses {
-        return Decision::of(lacking.iter().map(Lacking::refusal).collect(), warnings);
+        found.invalid.extend(lacking.iter().map(Lacking::refusal));
+        return found;
     }
     for Lacking { right, user, namespace, unknown } in lacking {
         let resource = right.resource;
         debug!(user, namespace, resource, unknown, "warned: exposes a driver without the right to do so");
     }
-    warnings.extend(lacking.iter().map(Lacking::warning));
-    Decision::Allowed { warnings }
+    found.warnings.extend(lacking.iter().map(Lacking::warning));
+    found
 }
 
 /// A right that a user lacks, or may lack.
@@ -167,30 +148,11 @@ fn in_shell(text: &str) -> String {
     if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// Returns the permissions that a change of an application needs.
-pub(super) fn of_application(change: &Change) -> Vec<ExposureRight> {
-    needed::<SparkApplication>(change, "spec", |application| &application.spec)
-}
-
-/// Returns the permissions that a change of a schedule needs.
-pub(super) fn of_schedule(change: &Change) -> Vec<ExposureRight> {
-    needed::<ScheduledSparkApplication>(change, "spec.template", |schedule| &schedule.spec.template)
-}
-
-/// Returns the permissions that a change needs.
-fn needed<K: DeserializeOwned + Send + Sync + 'static>(
-    change: &Change<'_>,
-    path: &str,
-    spec: fn(&K) -> &SparkApplicationSpec,
-) -> Vec<ExposureRight> {
-    let Some((old, new)) = change.readable::<K>() else { return Vec::new() };
-    exposure_rights(old.map(spec), spec(new), path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::{io::Read, sync::Arc};
+    use validation::Refusal;
 
     fn lacking<'a>(user: &'a str, unknown: Option<&str>) -> Lacking<'a> {
         let field = "spec.driverIngressOptions[0].ingressURLFormat".to_owned();
@@ -213,9 +175,7 @@ mod tests {
         assert!(
             services.contains("create role create-services ") && services.contains("--resource=services;")
         );
-        let Decision::Refused { message, .. } = judged(&[lacking("alice", None)], true, Vec::new()) else {
-            panic!("alice has no right")
-        };
+        let message = Refusal(judged(&[lacking("alice", None)], true).invalid).to_string();
         let begin = "spec.driverIngressOptions[0].ingressURLFormat: user `alice` may not create ingresses in namespace team-a: ";
         assert!(message.starts_with(begin) && message.contains(role), "{message}");
         assert!(message.ends_with("(--check-exposure-rights=warn)"), "{message}");
@@ -240,12 +200,10 @@ mod tests {
             ),
         ] {
             let lacking = [lacking(airflow, unknown)];
-            assert!(matches!(judged(&lacking, true, Vec::new()), Decision::Refused { .. }));
-            let Decision::Allowed { warnings } = judged(&lacking, false, vec!["other".to_owned()]) else {
-                panic!("it only warns")
-            };
-            let [other, warning] = &warnings[..] else { panic!("{warnings:?}") };
-            assert_eq!(other, "other");
+            assert_eq!(judged(&lacking, true).invalid.len(), 1);
+            let Findings { invalid, warnings, .. } = judged(&lacking, false);
+            assert!(invalid.is_empty(), "it only warns");
+            let [warning] = &warnings[..] else { panic!("{warnings:?}") };
             let expected = format!("spec.driverIngressOptions[0].ingressURLFormat: {expected}");
             assert!(warning.starts_with(&expected) && warning.len() <= LONGEST_WARNING, "{warning}");
         }

@@ -5,12 +5,12 @@
 mod applications;
 mod beyond_bounds;
 mod bodies;
+mod checks;
 mod connection_limit;
 mod connections;
 mod connects;
 mod decision;
 mod exposure_rights;
-mod extensions;
 mod large;
 mod listener;
 mod lookups;

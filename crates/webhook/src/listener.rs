@@ -5,6 +5,7 @@ use super::{
     connection_limit::{ConnectionLimit, Place},
     connections::{Connection, Host, Stream},
 };
+use axum::serve::Listener;
 use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -13,18 +14,16 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{either::Either, task::TaskTracker};
 use tracing::{Instrument, debug, debug_span};
-use work::Incoming;
 
 /// How long a TLS handshake may take. An API server finishes a handshake in milliseconds, and gives up after 10 s.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Accepts connections on `tcp` until the host stops, and then for the delay in [`Host::closing`]. After that, answers
 /// the requests that have begun and closes all connections.
-pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, host: Host) {
+pub(super) async fn receive(mut tcp: TcpListener, acceptor: Option<TlsAcceptor>, host: Host) {
     let limit = ConnectionLimit::of(host.limits.connections);
     let host = Arc::new(host);
     let connections = TaskTracker::new();
-    let mut incoming = Incoming::of(tcp);
     let mut end = pin!(async {
         host.stop.cancelled().await;
         sleep(host.closing.delay).await;
@@ -32,7 +31,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, hos
     loop {
         let accepted = async {
             let room = limit.room().await;
-            let (stream, peer) = incoming.next().await;
+            let (stream, peer) = Listener::accept(&mut tcp).await;
             (stream, peer, limit.opened(peer.ip(), room))
         };
         let (stream, peer, place) = tokio::select! {
@@ -42,7 +41,7 @@ pub(super) async fn receive(tcp: TcpListener, acceptor: Option<TlsAcceptor>, hos
         let served = serve(stream, acceptor.clone(), Arc::clone(&host), place);
         connections.spawn(served.instrument(debug_span!("connection", %peer)));
     }
-    drop(incoming);
+    drop(tcp);
     host.closed.cancel();
     connections.close();
     connections.wait().await;
@@ -61,7 +60,7 @@ async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, p
             Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
             Err(_) => return debug!("TLS handshake took too long"),
         },
-        () = place.evicted() => return debug!("closed for others during its TLS handshake"),
+        () = place.used.evicted.cancelled() => return debug!("closed for others during its TLS handshake"),
         () = host.closed.cancelled() => return,
     };
     Box::pin(Connection::serve(host, place, stream)).await;

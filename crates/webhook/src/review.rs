@@ -6,12 +6,11 @@
 use super::{
     applications, beyond_bounds, connects,
     decision::{Change, Decision},
-    exposure_rights, extensions,
     large::{NotReviewed, ORDINARY},
     lookups::Caller,
     object::Object,
     pods,
-    review_metrics::{Outcome, reason},
+    review_metrics::{OTHER, Outcome, ReviewMetrics, reason},
     reviews::Reviews,
     verdict::{Answer, Verdict},
 };
@@ -21,46 +20,34 @@ use axum::{
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Json, Response},
 };
-use k8s_openapi::{ByteString, api::authentication::v1::UserInfo};
+use futures::{FutureExt, future::BoxFuture};
+use k8s_openapi::ByteString;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
-use std::{
-    borrow::Cow,
-    collections::BTreeSet,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{collections::BTreeSet, future::ready, sync::Arc, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
 /// An AdmissionReview. `O` is the type as which its objects are read.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Review<'t, O = Object> {
-    #[serde(borrow)]
-    api_version: Cow<'t, str>,
-    #[serde(borrow)]
-    kind: Cow<'t, str>,
-    #[serde(borrow)]
-    request: Request<'t, O>,
+struct Review<O = Object> {
+    api_version: String,
+    kind: String,
+    request: Request<O>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Request<'t, O = Object> {
-    #[serde(borrow)]
-    uid: Cow<'t, str>,
-    #[serde(borrow)]
-    kind: Kind<'t>,
-    #[serde(borrow)]
-    operation: Cow<'t, str>,
-    #[serde(borrow, default)]
-    name: Cow<'t, str>,
-    #[serde(borrow, default)]
-    namespace: Cow<'t, str>,
-    /// The UserInfo of the user who has sent the request, as JSON text: few decisions depend on it.
-    #[serde(borrow, default)]
-    user_info: Option<&'t RawValue>,
+struct Request<O = Object> {
+    uid: String,
+    kind: Kind,
+    operation: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    user_info: Option<Box<RawValue>>,
     #[serde(default)]
     object: O,
     /// The stored object, if an object is changed or deleted.
@@ -72,15 +59,13 @@ struct Request<'t, O = Object> {
 }
 
 #[derive(Deserialize)]
-struct Kind<'t> {
-    #[serde(borrow)]
-    group: Cow<'t, str>,
-    #[serde(borrow)]
-    kind: Cow<'t, str>,
+struct Kind {
+    group: String,
+    kind: String,
 }
 
 /// A kind of object: its API group, its name, and the function that decides on its objects.
-type Decider = (&'static str, &'static str, fn(&Change) -> Decision);
+type Decider = (&'static str, &'static str, for<'c> fn(&'c Change<'c>) -> BoxFuture<'c, Decision>);
 
 const GROUP: &str = "sparkoperator.k8s.io";
 const APPLICATION: &str = "SparkApplication";
@@ -91,27 +76,25 @@ const CONNECT: &str = "SparkConnect";
 pub(super) const MUTATE: Asked = Asked {
     path: "/mutate",
     kinds: &[
-        ("", "Pod", pods::customized),
-        (GROUP, APPLICATION, applications::completed),
+        ("", "Pod", |change| ready(pods::customized(change)).boxed()),
+        (GROUP, APPLICATION, |change| ready(applications::completed(change)).boxed()),
         // The applications of a schedule get their defaults when they are created.
-        (GROUP, SCHEDULE, |_| Decision::ALLOWED),
+        (GROUP, SCHEDULE, |_| ready(Decision::ALLOWED).boxed()),
         // Only the configuration of Kubeflow's operator sends these.
-        (GROUP, CONNECT, |_| Decision::ALLOWED),
+        (GROUP, CONNECT, |_| ready(Decision::ALLOWED).boxed()),
     ],
     configuration: "MutatingWebhookConfiguration",
-    has_checks: false,
 };
 
 /// Refuses objects that can never work, and those that do not pass the checks of the flags.
 pub(super) const VALIDATE: Asked = Asked {
     path: "/validate",
     kinds: &[
-        (GROUP, APPLICATION, applications::validated),
-        (GROUP, SCHEDULE, applications::validated_schedule),
-        (GROUP, CONNECT, connects::validated),
+        (GROUP, APPLICATION, |change| applications::APPLICATION.decided(change).boxed()),
+        (GROUP, SCHEDULE, |change| applications::SCHEDULE.decided(change).boxed()),
+        (GROUP, CONNECT, |change| connects::decided(change).boxed()),
     ],
     configuration: "ValidatingWebhookConfiguration",
-    has_checks: true,
 };
 
 /// One path of the webhook, and the kinds of objects that it reviews.
@@ -121,8 +104,6 @@ pub(super) struct Asked {
     kinds: &'static [Decider],
     /// The kind of the webhook configuration whose rules send reviews to this path.
     configuration: &'static str,
-    /// Whether objects have to pass the checks that depend on flags, users and the API server.
-    has_checks: bool,
 }
 
 impl Asked {
@@ -147,7 +128,7 @@ impl Asked {
             Ok(response) => response,
             Err(why) => {
                 info!(bytes = whole.len(), %why, "denied: not reviewed");
-                reviews.metrics.answered(self.path, None, "", Outcome::Unanswered, begun.elapsed());
+                reviews.metrics.answered(self.path, OTHER, "", Outcome::Unanswered, begun.elapsed());
                 unanswered(&whole, why)
             }
         }
@@ -159,14 +140,10 @@ impl Asked {
             Ok(Review { api_version, kind, request }) => {
                 let Kind { group, kind: name } = &request.kind;
                 let decider = self.kinds.iter().find(|of| of.0 == group && of.1 == name);
-                let known = decider.map(|(_, kind, _)| *kind);
-                let verdict = caught(self.verdict(caller, &request, decider, reviews)).await;
-                let (response, outcome) = verdict.unwrap_or_else(|bug| {
-                    request.span(Outcome::Unanswered, None).in_scope(|| error!(%bug, "denied"));
-                    let message = format!("{bug}; please report it with this object");
-                    let code = StatusCode::INTERNAL_SERVER_ERROR;
-                    (Verdict::refused(&request.uid, code, "InternalError", message), Outcome::Unanswered)
-                });
+                let decided = caught(self.decided(caller, &request, decider, reviews)).await;
+                let known = decider.map_or(OTHER, |(_, kind, _)| *kind);
+                let (response, outcome) =
+                    request.verdict(decided.unwrap_or_else(Decision::Bug), known, &reviews.metrics);
                 reviews.metrics.answered(self.path, known, &request.operation, outcome, begun.elapsed());
                 Json(Answer { api_version, kind, response }).into_response()
             }
@@ -175,108 +152,83 @@ impl Asked {
                 // Printed with Debug: anybody who reaches the port may be the caller, and a line break in the reason
                 // would begin a new line in the log.
                 info!(?why, "not an admission review");
-                reviews.metrics.answered(self.path, None, "", Outcome::Unreadable, begun.elapsed());
+                reviews.metrics.answered(self.path, OTHER, "", Outcome::Unreadable, begun.elapsed());
                 (StatusCode::BAD_REQUEST, why).into_response()
             }
         }
     }
 
-    async fn verdict<'t>(
+    async fn decided(
         &self,
         caller: Caller,
-        request: &'t Request<'t>,
+        request: &Request,
         decider: Option<&Decider>,
         reviews: &Reviews,
-    ) -> (Verdict<'t>, Outcome) {
-        let Request { uid, object: Object(object), old_object: Object(old), namespace, .. } = request;
-
+    ) -> Decision {
+        let Request { kind, object: Object(object), old_object: Object(old), namespace, excess, .. } =
+            request;
         // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
-        let is_unread = request.excess.is_some();
-        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && !is_unread {
-            return request.admitted(Outcome::Allowed, None);
+        if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && excess.is_none() {
+            return Decision::ALLOWED;
         }
-        let Some((_, kind, decide)) = decider else {
-            let Kind { group, kind } = &request.kind;
-            let span = request.span(Outcome::Denied, Some("kind"));
-            span.in_scope(|| info!(group = &**group, "denied: not a kind that is known"));
+        let Some((_, _, decide)) = decider else {
+            let (Kind { group, kind }, configuration) = (kind, self.configuration);
             let message = format!(
-                "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {}",
-                self.configuration
+                "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
             );
-            return (Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message), Outcome::Denied);
+            return Decision::refused("kind", message);
         };
-        let Reviews { precision, shortest_period, lookups, .. } = reviews;
-        let (precision, shortest_period) = (*precision, *shortest_period);
-        let versions = OnceLock::new();
-        let change = Change { object, old, namespace, precision, shortest_period, versions };
-        let mut decision = request.excess.as_ref().map_or_else(|| decide(&change), Decision::unread);
-        if self.has_checks && *kind == CONNECT {
-            let gateway = reviews.gateway.as_deref();
-            decision = connects::within_rights(decision, &change, gateway, || request.user());
-        } else if self.has_checks {
-            decision = extensions::decided(&reviews.extensions, decision, &change, *kind == SCHEDULE);
-        }
-        if let Some(rights) = reviews.exposure_rights.as_ref().filter(|_| self.has_checks) {
-            let needed = match *kind {
-                SCHEDULE => exposure_rights::of_schedule,
-                CONNECT => connects::exposure_rights,
-                _ => exposure_rights::of_application,
-            };
-            let permitted = lookups.permitted(caller, namespace);
-            // Boxed, like the next one: otherwise each review would have room for what few of them ask.
-            decision =
-                Box::pin(rights.decided(decision, &change, needed, || request.user(), permitted)).await;
-        }
-        if let Some(quotas) = reviews.quotas.as_ref().filter(|_| self.has_checks && *kind != SCHEDULE) {
-            let permitted = lookups.permitted(caller, namespace);
-            let (is_connect, says_numbers) = (*kind == CONNECT, caller.is_api_server);
-            decision = Box::pin(quotas.decided(decision, &change, is_connect, says_numbers, permitted)).await;
-        }
-        match decision {
-            Decision::Allowed { warnings } => {
-                let (allowed, outcome) = request.admitted(Outcome::Allowed, None);
-                (Verdict { warnings, ..allowed }, outcome)
-            }
-            Decision::Changed(patch) if patch.0.is_empty() => request.admitted(Outcome::Allowed, Some(0)),
-            Decision::Changed(patch) => {
-                let (allowed, outcome) = request.admitted(Outcome::Patched, Some(patch.0.len()));
-                let patch = ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
-                (Verdict { patch_type: Some("JSONPatch"), patch: Some(patch), ..allowed }, outcome)
-            }
-            Decision::Refused { subjects, message, warnings } => {
-                let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
-                let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
-                request.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
-                for subject in &subjects {
-                    reviews.metrics.denied(kind, subject);
-                }
-                let refused = Verdict::refused(uid, StatusCode::FORBIDDEN, "Forbidden", message);
-                (Verdict { warnings, ..refused }, Outcome::Denied)
-            }
-            Decision::Unreadable(why) => {
-                let why = excerpt::beginning(why, LONGEST_REASON);
-                request.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
-                (Verdict::refused(uid, StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
-            }
+        let user_info = request.user_info.as_deref();
+        match excess {
+            // Its path may be any text, and subjects become labels of metrics.
+            Some(excess) => Decision::refused("bounds", excess.to_string()),
+            None => decide(&Change { object, old, namespace, user_info, caller, reviews }).await,
         }
     }
 }
 
-impl Request<'_> {
-    fn user(&self) -> serde_json::Result<UserInfo> {
-        let Some(user) = self.user_info else { return Ok(UserInfo::default()) };
-        if let Some(excess) = Bounds::OBJECT.excess(user.get(), "userInfo") {
-            return Err(serde::de::Error::custom(excess));
+impl Request {
+    /// Returns the answer, which is logged and, if the object is refused, counted by the reasons.
+    fn verdict(
+        &self,
+        decision: Decision,
+        kind: &'static str,
+        metrics: &ReviewMetrics,
+    ) -> (Verdict<'_>, Outcome) {
+        let refused = |code, reason, message| Verdict::refused(&self.uid, code, reason, message);
+        match decision {
+            Decision::Admitted { patch, warnings } => {
+                let operations = patch.0.len();
+                let outcome = if operations == 0 { Outcome::Allowed } else { Outcome::Patched };
+                if enabled!(Level::DEBUG) {
+                    self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
+                }
+                let json = || ByteString(serde_json::to_vec(&patch).expect("a JSON patch is JSON"));
+                let (patch_type, patch) = (operations > 0).then(|| ("JSONPatch", json())).unzip();
+                (Verdict { patch_type, patch, warnings, ..Verdict::allowed(&self.uid) }, outcome)
+            }
+            Decision::Refused { subjects, message, warnings } => {
+                let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
+                let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
+                self.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
+                for subject in &subjects {
+                    metrics.denied(kind, subject);
+                }
+                let refused = refused(StatusCode::FORBIDDEN, "Forbidden", message);
+                (Verdict { warnings, ..refused }, Outcome::Denied)
+            }
+            Decision::Unreadable(why) => {
+                let why = excerpt::beginning(why, LONGEST_REASON);
+                self.span(Outcome::Unreadable, None).in_scope(|| info!("denied: cannot be read"));
+                (refused(StatusCode::BAD_REQUEST, "BadRequest", why), Outcome::Unreadable)
+            }
+            Decision::Bug(bug) => {
+                self.span(Outcome::Unanswered, None).in_scope(|| error!(%bug, "denied"));
+                let message = format!("{bug}; please report it with this object");
+                let refused = refused(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+                (refused, Outcome::Unanswered)
+            }
         }
-        serde_json::from_str(user.get())
-    }
-
-    /// Logs that the object is admitted, and returns the answer without a patch.
-    fn admitted(&self, outcome: Outcome, operations: Option<usize>) -> (Verdict<'_>, Outcome) {
-        if enabled!(Level::DEBUG) {
-            self.span(outcome, None).in_scope(|| debug!(operations, "admitted"));
-        }
-        (Verdict::allowed(&self.uid), outcome)
     }
 
     /// Returns a span that names the object under review, for one line of the log. Called only if a line is logged: the
@@ -313,7 +265,7 @@ const LONGEST_WORD: usize = 253;
 /// the request.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
-fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String> {
+fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err(format!("content type `{content_type}`: must be application/json"));
@@ -369,7 +321,7 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
 }
 
 /// Reads a review. Nothing is built of an object that is beyond its bounds.
-fn read(text: &str) -> serde_json::Result<Review<'_>> {
+fn read(text: &str) -> serde_json::Result<Review> {
     if Bounds::TYPED.excess(text, "").is_none() {
         return serde_json::from_str(text).or_else(|error| unread(serde_json::from_str(text)?).ok_or(error));
     }
@@ -377,7 +329,7 @@ fn read(text: &str) -> serde_json::Result<Review<'_>> {
 }
 
 /// Returns the review without the objects that are not to be read; none if both objects are within their bounds.
-fn unread<'t>(review: Review<'t, Option<&'t RawValue>>) -> Option<Review<'t>> {
+fn unread(review: Review<Option<&RawValue>>) -> Option<Review> {
     let Review { api_version, kind, request } = review;
     let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
     let (object, excess) = beyond_bounds::found(object, old_object)?;
@@ -396,7 +348,7 @@ mod tests {
     use std::io::Read;
 
     const BROKEN: [Decider; 1] = [("", "Pod", |_| panic!("as the test wants it"))];
-    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none", has_checks: false };
+    const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
 
     #[tokio::test]
     async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {

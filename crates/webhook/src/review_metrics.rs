@@ -10,6 +10,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 /// The most reasons of denials that metrics tell apart, more than there are checks, and the longest.
 const MOST_REASONS: usize = 200;
 const LONGEST_REASON: usize = 128;
+/// The value of a label for all that is not known.
+pub(super) const OTHER: &str = "other";
 
 /// The metrics of reviews. Anybody who reaches the webhook can send any request, so labels have only known values.
 #[derive(Clone, Debug)]
@@ -95,14 +97,13 @@ impl ReviewMetrics {
     pub(super) fn answered(
         &self,
         path: &'static str,
-        kind: Option<&'static str>,
+        kind: &'static str,
         operation: &str,
         outcome: Outcome,
         duration: Duration,
     ) {
         let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT"];
-        let operation = operations.into_iter().find(|known| *known == operation).unwrap_or("other");
-        let kind = kind.unwrap_or("other");
+        let operation = operations.into_iter().find(|known| *known == operation).unwrap_or(OTHER);
         let labels = [("path", path), ("kind", kind), ("operation", operation), ("result", outcome.as_str())];
         self.reviews.get_or_create(&labels).inc();
         self.durations.get_or_create(&[("path", path)]).observe(duration.as_secs_f64());
@@ -116,7 +117,7 @@ impl ReviewMetrics {
         let mut reason = reason(subject);
         let mut reasons = self.reasons.lock();
         if reason.len() > LONGEST_REASON || reasons.len() >= MOST_REASONS && !reasons.contains(reason) {
-            reason = "other";
+            reason = OTHER;
         }
         reasons.insert(reason.to_owned());
         drop(reasons);

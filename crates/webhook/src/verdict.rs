@@ -5,7 +5,6 @@ use axum::http::StatusCode;
 use k8s_openapi::ByteString;
 use kube::core::Status;
 use serde::Serialize;
-use std::borrow::Cow;
 
 /// The most bytes of the message of a refusal, which has fifty mistakes at most.
 const LONGEST_MESSAGE: usize = 32 << 10;
@@ -13,8 +12,8 @@ const LONGEST_MESSAGE: usize = 32 << 10;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer<'t> {
-    pub api_version: Cow<'t, str>,
-    pub kind: Cow<'t, str>,
+    pub api_version: String,
+    pub kind: String,
     pub response: Verdict<'t>,
 }
 
