@@ -1,10 +1,10 @@
 //! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
 
 use super::{Subject, volumes};
-use api::{Role, SparkPodSpec, annotation, conf, label, monitoring::Monitoring};
+use api::{Role, annotation, label};
 use pod_customization::{self, Denial, LARGEST, STEPS};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, and refuses the application if
 /// the webhook would deny that pod.
@@ -18,6 +18,7 @@ pub(super) fn rehearsal(subject: &Subject) {
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
             "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
         });
+        size(subject, role, &pod);
         denied(subject, role, pod_customization::patch(&pod).err().unwrap_or_default());
     }
 }
@@ -29,7 +30,7 @@ pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>) {
             Denial::Annotation { key, problem } => {
                 subject.refuse(field(role, key, &problem.path), problem.text)
             }
-            // Told of all annotations by another check.
+            // Told of all annotations: see `size`.
             Denial::TooLarge { .. } => {}
             other => subject.refuse(role, other),
         }
@@ -38,35 +39,18 @@ pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>) {
 
 /// Checks that all annotations of a pod fit into Kubernetes' limit. (In Kubeflow's operator, the webhook reads the
 /// application instead of annotations, and the application may be larger.)
-pub(super) fn size(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let annotations = all_annotations(subject, role, pod);
-    let size = |(key, value): (&String, &String)| key.len() + value.len();
-    let total: usize = annotations.iter().map(size).sum();
-    let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { return };
-    if total > LARGEST {
+pub(super) fn size(subject: &Subject, role: Role, pod: &Value) {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let sizes = annotations.map(|(key, value)| (key.len() + value.as_str().map_or(0, str::len), key));
+    let sizes: Vec<_> = sizes.collect();
+    let total: usize = sizes.iter().map(|(size, _)| size).sum();
+    if let Some((_, largest)) = sizes.iter().max()
+        && total > LARGEST
+    {
         let most = format_args!("Kubernetes allows {LARGEST}: move large values into ConfigMaps");
         let why = format_args!("makes {total} bytes of annotations, most of it `{largest}`, and {most}");
         subject.refuse(role, why);
     }
-}
-
-/// Returns all annotations of the role's pods except those that Spark itself adds.
-fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMap<String, String> {
-    let template = pod.template()["metadata"]["annotations"].as_object().into_iter().flatten();
-    let template = template.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
-    let configured = subject.spec.spark_conf.iter();
-    let configured =
-        configured.filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone())));
-    let exporter = Monitoring::of(subject.application).and_then(|monitoring| monitoring.exporter(role));
-    let found_by = exporter.iter().flat_map(|exporter| exporter.scrape_annotations());
-    let found_by = found_by.map(|(key, value)| (key.to_owned(), value));
-    found_by
-        .chain(template)
-        .chain(configured)
-        .chain(pod.annotations.clone())
-        .chain(pod_customization::annotations(subject.application, role))
-        .collect()
 }
 
 /// Returns the volumes of the template, and those that Spark adds, without their contents.

@@ -4,7 +4,7 @@
 use super::{
     Subject, Validated, customization,
     kubernetes::{self, Place},
-    start,
+    pod_templates, start,
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, conf, submit_conf, volume};
 use serde_json::Value;
@@ -30,7 +30,9 @@ pub(super) fn run(subject: &Subject, files: Files) {
         return customization::rehearsal(subject);
     };
     for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
-        match pod_customization::customized(pod) {
+        let customized = pod_customization::customized(pod);
+        customization::size(subject, role, customized.as_ref().unwrap_or(pod));
+        match customized {
             Ok(pod) => {
                 check(subject, &pod, Some(role));
                 images(subject, &pod, role);
@@ -39,6 +41,7 @@ pub(super) fn run(subject: &Subject, files: Files) {
         }
     }
     for child in &children {
+        pod_templates::size(subject, child);
         check(subject, child, None);
     }
 }
