@@ -4,7 +4,7 @@
 use super::{
     Subject, Validated, customization,
     kubernetes::{self, Place},
-    pod_templates, start,
+    pod_templates, start, volumes,
 };
 use api::{Role, SparkApplication, SparkApplicationSpec, conf, volume};
 use serde_json::Value;
@@ -30,14 +30,10 @@ pub(super) fn run(subject: &Subject, files: Files) {
         return customization::rehearsal(subject);
     };
     for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
-        let customized = pod_customization::customized(pod);
-        customization::size(subject, role, customized.as_ref().unwrap_or(pod));
-        match customized {
-            Ok(pod) => {
-                check(subject, &pod, Some(role));
-                images(subject, &pod, role);
-            }
-            Err(denials) => customization::denied(subject, role, denials),
+        if let Some(pod) = customization::customized(subject, role, pod) {
+            volumes::left_out(subject, role, &pod);
+            check(subject, &pod, Some(role));
+            images(subject, &pod, role);
         }
     }
     for child in &children {
