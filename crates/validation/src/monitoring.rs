@@ -1,7 +1,7 @@
 //! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
 //! can be parsed.
 
-use super::{Subject, property};
+use super::{Subject, kubernetes::rules, property};
 use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -11,10 +11,6 @@ use spark_client::{keys_alone, read_properties};
 const PORT: &str = "monitoring.prometheus.port";
 const PORT_NAME: &str = "monitoring.prometheus.portName";
 const CONFIG_FILE: &str = "monitoring.prometheus.configFile";
-/// The ports that the exporter may have. The CRD has the same limits.
-const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;
-/// Kubernetes' limit for the name of a port, in characters.
-pub(super) const LONGEST_PORT_NAME: usize = 15;
 
 /// The ports of the driver on which Spark itself listens: the port's name in the driver's container, the property that
 /// sets the port, and Spark's default.
@@ -42,7 +38,9 @@ pub(super) fn exposure(subject: &Subject) {
         return;
     }
     agent(subject, prometheus);
-    port(subject, prometheus);
+    rules::check("PrometheusSpec", &json!(prometheus), &mut |field, why| {
+        subject.refuse(format_args!("monitoring.prometheus{field}"), why);
+    });
     for role in exposed {
         beside_others(subject, prometheus, role);
     }
@@ -128,23 +126,6 @@ fn agent(subject: &Subject, prometheus: &PrometheusSpec) {
     for (field, path) in all.filter(|(_, path)| path.contains(char::is_whitespace)) {
         let why = "has a blank, which ends an option of a JVM: choose another path";
         subject.refuse(field, format_args!("`{path}` {why}"));
-    }
-}
-
-fn port(subject: &Subject, prometheus: &PrometheusSpec) {
-    let port = monitoring::port(prometheus);
-    if !PORTS.contains(&port) {
-        let why = format!("`{port}` is not possible: write {} to {}", PORTS.start(), PORTS.end());
-        subject.refuse(PORT, why);
-    }
-    let name = monitoring::port_name(prometheus);
-    let has_letter = name.contains(|c: char| c.is_ascii_lowercase());
-    if name.len() > LONGEST_PORT_NAME || !api::is_segment(name) || name.contains("--") || !has_letter {
-        let why = format_args!(
-            "`{name}` cannot be the name of a port: write lower-case letters, digits and single `-` between them, at \
-             most {LONGEST_PORT_NAME}"
-        );
-        subject.refuse(PORT_NAME, why);
     }
 }
 

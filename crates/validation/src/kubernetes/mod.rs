@@ -3,7 +3,7 @@
 //! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs. The rules about
 //! one value are in `rules.txt`, those about several are here.
 
-mod rules;
+pub(super) mod rules;
 
 use api::volume::is_scratch;
 use serde_json::{Map, Value};

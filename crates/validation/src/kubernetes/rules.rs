@@ -1,17 +1,16 @@
 //! Checks values by a table of Kubernetes' rules.
 
 use super::{entries, list};
-use crate::{
-    monitoring::LONGEST_PORT_NAME,
-    names::{is_label_key, is_label_value, is_object_name, is_port_name},
-};
-use api::quantity;
+use crate::names::{is_label_key, is_label_value, is_object_name, is_port_name};
+use api::{is_segment, quantity};
 use core::net::IpAddr;
 use serde_json::{Value, json};
 
 /// The rules, one in each line; the first lines say how to read them.
 const RULES: &str = include_str!("rules.txt");
 
+/// Kubernetes' limit for the name of a container's port, in characters.
+const LONGEST_PORT_NAME: usize = 15;
 /// The operators of selectors that need values, and those that take none.
 const WITH_VALUES: [&str; 4] = ["In", "NotIn", "Gt", "Lt"];
 const WITHOUT_VALUES: [&str; 2] = ["Exists", "DoesNotExist"];
@@ -24,7 +23,7 @@ const FIELDS: [&str; 10] = [
 
 /// Calls `found` for each mistake of a value of this kind: with its path below the value, such as `.ports[0]`, and with what is
 /// wrong there.
-pub(super) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
+pub(crate) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
     for line in RULES.lines() {
         let mut columns = line.splitn(4, ' ');
         if columns.next() == Some(kind) {
@@ -118,9 +117,12 @@ fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
     match rule {
         "given" => !text.is_empty(),
         "filled" => *value != "" && *value != json!([]) && *value != json!({}),
-        "short" => text.len() <= LONGEST_PORT_NAME,
         "object-name" => is_object_name(text),
-        "port-name" => is_port_name(text),
+        "dns-label" => is_port_name(text),
+        "port-name" => {
+            let has_letter = text.contains(|c: char| c.is_ascii_lowercase());
+            text.len() <= LONGEST_PORT_NAME && is_segment(text) && !text.contains("--") && has_letter
+        }
         "label-key" => is_label_key(text),
         // Kubernetes looks at the keys of annotations in lower case.
         "annotation-key" => is_label_key(&text.to_lowercase()),
