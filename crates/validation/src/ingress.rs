@@ -1,7 +1,7 @@
 //! Checks that the driver's web UI and the ports of `driverIngressOptions` can be reached: each port has one Service
 //! and one address.
 
-use super::{Subject, kubernetes::rules, property};
+use super::{Subject, property, rules};
 use api::{PortExposure, conf};
 use serde_json::json;
 use std::collections::BTreeSet;

@@ -19,6 +19,7 @@ mod planned;
 mod pod_templates;
 mod program;
 mod resources;
+mod rules;
 mod schedule;
 mod spark_conf;
 mod start;

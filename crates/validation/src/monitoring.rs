@@ -1,7 +1,7 @@
 //! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
 //! can be parsed.
 
-use super::{Subject, kubernetes::rules, property};
+use super::{Subject, property, rules};
 use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;

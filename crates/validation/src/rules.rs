@@ -1,10 +1,9 @@
-//! Checks values by a table of Kubernetes' rules.
+//! Checks values by a table of rules, most of them Kubernetes'. A rule is about one value, or about the fields of one object.
 
-use super::{entries, list};
-use crate::names::{is_label_key, is_label_value, is_object_name, is_port_name};
+use super::names::{is_label_key, is_label_value, is_object_name, is_port_name};
 use api::{is_segment, quantity};
 use core::net::IpAddr;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// The rules, one in each line; the first lines say how to read them.
 const RULES: &str = include_str!("rules.txt");
@@ -23,7 +22,7 @@ const FIELDS: [&str; 10] = [
 
 /// Calls `found` for each mistake of a value of this kind: with its path below the value, such as `.ports[0]`, and with what is
 /// wrong there.
-pub(crate) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
+pub(super) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
     for line in RULES.lines() {
         let mut columns = line.splitn(4, ' ');
         if columns.next() == Some(kind) {
@@ -99,8 +98,8 @@ impl Rule<'_> {
         }
         let number = value.is_number().then(|| value.to_string());
         let words = self.words.replace("<value>", number.as_deref().unwrap_or(text));
-        let words = words.replace("<name>", super::text(item, "name"));
-        Some(words.replace("<operator>", super::text(item, "operator")))
+        let words = words.replace("<name>", self::text(item, "name"));
+        Some(words.replace("<operator>", self::text(item, "operator")))
     }
 }
 
@@ -109,13 +108,14 @@ fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
     if let Some(rule) = rule.strip_prefix('?') {
         return text.is_empty() || is_kept(rule, value, text);
     }
-    let of = |field: &str| super::text(value, field);
+    let of = |field: &str| self::text(value, field);
     let leads_up = || text.split('/').any(|part| part == "..");
     let operator = Some(of("operator")).filter(|_| value["key"].is_string() && value["operator"].is_string());
     let is_one_of = |operators: &[&str]| operator.is_some_and(|operator| operators.contains(&operator));
     let has_values = || value["values"].as_array().is_some_and(|values| !values.is_empty());
     match rule {
         "given" => !text.is_empty(),
+        "absent" => value.is_null() || *value == json!([]),
         "filled" => *value != "" && *value != json!([]) && *value != json!({}),
         "object-name" => is_object_name(text),
         "dns-label" => is_port_name(text),
@@ -178,4 +178,17 @@ fn is_address(text: &str) -> bool {
 /// Whether this is a resource of containers that is Kubernetes' own.
 fn is_of_kubernetes(name: &str) -> bool {
     ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-")
+}
+
+fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    map.as_object().into_iter().flat_map(Map::iter)
+}
+
+pub(super) fn list(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Returns the text of a field; empty if it has none.
+pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object[field].as_str().unwrap_or_default()
 }

@@ -3,10 +3,9 @@
 //! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs. The rules about
 //! one value are in `rules.txt`, those about several are here.
 
-pub(super) mod rules;
-
+use super::rules::{self, list, text};
 use api::volume::is_scratch;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -120,19 +119,6 @@ fn of_lists(container: &Value, add: &mut impl FnMut(String, String)) {
     }
 }
 
-fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    map.as_object().into_iter().flat_map(Map::iter)
-}
-
-fn list(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
-}
-
-/// Returns the text of a field; empty if it has none.
-fn text<'v>(object: &'v Value, field: &str) -> &'v str {
-    object[field].as_str().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,9 +126,9 @@ mod tests {
     #[test]
     fn what_kubernetes_refuses_is_found_with_its_place() {
         let good: Value =
-            serde_json::from_str(include_str!("../../../../tests/data/kubernetes/good.json")).unwrap();
+            serde_json::from_str(include_str!("../../../tests/data/kubernetes/good.json")).unwrap();
         assert_eq!(mistakes(&good), []);
-        let cases = include_str!("../../../../tests/data/kubernetes/refused.json");
+        let cases = include_str!("../../../tests/data/kubernetes/refused.json");
         for (pointer, value, expected) in serde_json::from_str::<Vec<(String, Value, String)>>(cases).unwrap()
         {
             let mut pod = good.clone();
