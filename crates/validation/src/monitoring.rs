@@ -37,7 +37,13 @@ pub(super) fn exposure(subject: &Subject) {
     if exposed.is_empty() {
         return;
     }
-    agent(subject, prometheus);
+    if let Some((scheme, path)) = prometheus.jmx_exporter_jar.split_once(':')
+        && !scheme.contains('/')
+    {
+        let path = path.trim_start_matches('/');
+        let why = format_args!("is no path, and no JVM starts: write the path alone, `/{path}`");
+        subject.refuse("monitoring.prometheus.jmxExporterJar", why);
+    }
     rules::check("PrometheusSpec", &json!(prometheus), &mut |field, why| {
         subject.refuse(format_args!("monitoring.prometheus{field}"), why);
     });
@@ -106,26 +112,6 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
             subject.refuse(field, format_args!("is not YAML: {why}"));
         }
-    }
-}
-
-/// Checks that the path of the exporter's jar is set, and that no path in the `-javaagent` option contains a blank:
-/// blanks separate the options of a JVM.
-fn agent(subject: &Subject, prometheus: &PrometheusSpec) {
-    let (field, jar) = ("monitoring.prometheus.jmxExporterJar", &prometheus.jmx_exporter_jar);
-    if jar.is_empty() {
-        subject.refuse(field, "is required: write the path of the exporter's jar inside the image");
-    } else if let Some((scheme, path)) = jar.split_once(':')
-        && !scheme.contains('/')
-    {
-        let path = path.trim_start_matches('/');
-        subject.refuse(field, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
-    }
-    let file = prometheus.config_file.iter().map(|path| (CONFIG_FILE, path));
-    let all = [(field, jar)].into_iter().chain(file);
-    for (field, path) in all.filter(|(_, path)| path.contains(char::is_whitespace)) {
-        let why = "has a blank, which ends an option of a JVM: choose another path";
-        subject.refuse(field, format_args!("`{path}` {why}"));
     }
 }
 

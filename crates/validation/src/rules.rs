@@ -115,6 +115,7 @@ fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
     let has_values = || value["values"].as_array().is_some_and(|values| !values.is_empty());
     match rule {
         "given" => !text.is_empty(),
+        "no-blank" => !text.contains(char::is_whitespace),
         "absent" => value.is_null() || *value == json!([]),
         "filled" => *value != "" && *value != json!([]) && *value != json!({}),
         "object-name" => is_object_name(text),
