@@ -193,3 +193,23 @@ pub(super) fn list(list: &Value) -> impl Iterator<Item = &Value> {
 pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
     object[field].as_str().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is no rule's would let every value be.
+    #[test]
+    fn every_line_of_the_table_refuses_something() {
+        let exists = json!({
+            "key": "k", "operator": "Exists", "values": ["v"], "value": "v", "valueFrom": {}, "other": {}, "tolerationSeconds": 1,
+        });
+        let values = [json!(""), json!(" /.."), json!(-1), json!({}), exists];
+        let others = ["In", "in"].map(|operator| json!({"key": "k", "operator": operator}));
+        for line in RULES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let rule = line.split(' ').nth(2).unwrap();
+            let mut all = values.iter().chain(&others);
+            assert!(all.any(|value| !is_kept(rule, value, value.as_str().unwrap_or_default())), "{line}");
+        }
+    }
+}
