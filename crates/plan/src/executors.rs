@@ -77,19 +77,22 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
 /// executors that have failed or wait are reported without them.
 const DIFFERENT_EVENTS: usize = 8;
 
-/// Returns at most `limit` of `states`, and no more than there is room for.
+/// Returns as many of `states` as may be recorded.
 fn within(states: States, limit: usize) -> States {
-    if states.len() <= limit && states.keys().map(|name| size(name)).sum::<usize>() <= MOST_BYTES {
+    let most = most(&states, limit);
+    if states.len() <= most {
         return states;
     }
     let mut states: Vec<_> = states.into_iter().collect();
     states.sort_by_key(|(name, state)| (has_ended(*state), Reverse(number(name))));
-    let mut bytes = 0;
-    let fits = |(name, _): &(String, ExecutorState)| {
-        bytes += size(name);
-        bytes <= MOST_BYTES
-    };
-    states.into_iter().take(limit).take_while(fits).collect()
+    states.into_iter().take(most).collect()
+}
+
+/// Returns how many of `states` may be recorded: `limit`, or those for which there is room if all have the longest of the names.
+/// All states count as long as `COMPLETED`, so that the number does not change with them.
+fn most(states: &States, limit: usize) -> usize {
+    let longest = states.keys().map(|name| name.len() + r#""":"COMPLETED","#.len()).max();
+    longest.map_or(limit, |longest| limit.min(MOST_BYTES / longest))
 }
 
 /// Returns how many executors are in `state` in `after` and were not in `before`; both were recorded with this limit.
@@ -97,9 +100,7 @@ fn within(states: States, limit: usize) -> States {
 /// executors in ascending order, so in that case only an executor with a higher number than all in `before` counts as
 /// new.
 pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize) -> u64 {
-    let bytes: usize = before.keys().map(|name| size(name)).sum();
-    let longest = before.keys().map(|name| size(name)).max().unwrap_or_default();
-    let was_full = before.len() >= limit || bytes + longest > MOST_BYTES;
+    let was_full = before.len() >= most(before, limit);
     let latest = before.keys().map(|name| number(name)).max().filter(|_| was_full);
     let is_new = |name: &str| match before.get(name) {
         Some(known) => *known != state,
@@ -107,12 +108,6 @@ pub fn newly(state: ExecutorState, before: &States, after: &States, limit: usize
     };
     let found = after.iter().filter(|(name, now)| **now == state && is_new(name));
     u64::try_from(found.count()).unwrap_or(u64::MAX)
-}
-
-/// Returns the size of an executor's entry in `status.executorState`. All states count as long as `COMPLETED`, so that
-/// an entry's size does not change with its state.
-fn size(name: &str) -> usize {
-    name.len() + r#""":"COMPLETED","#.len()
 }
 
 /// Returns the number at the end of an executor's name. Spark numbers executors in ascending order.

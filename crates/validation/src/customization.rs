@@ -1,83 +1,64 @@
 //! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
 
 use super::{Subject, volumes};
-use api::{Role, SparkPodSpec, annotation, conf, label, monitoring::Monitoring};
+use api::{Role, annotation, conf, label};
 use pod_customization::{self, Denial, LARGEST, STEPS};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
 
-/// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, and refuses the application if
-/// the webhook would deny that pod.
+/// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, for a run that is not planned.
 pub(super) fn rehearsal(subject: &Subject) {
-    for role in Role::ALL {
+    for (role, section) in subject.pods() {
         let mut annotations = pod_customization::annotations(subject.application, role);
         // The operator sets this annotation, not the user, and its value is incomplete before the application is
         // stored: the uid is missing.
         annotations.remove(annotation::OWNER_REFERENCE);
         let pod = json!({
             "metadata": {"labels": {label::SPARK_ROLE: role.as_str()}, "annotations": annotations},
-            "spec": {"containers": [{"name": role.container()}], "volumes": volumes_of(subject, role)},
+            "spec": {
+                "containers": [{"name": role.container()}],
+                "volumes": section.template()["spec"]["volumes"],
+            },
         });
-        denied(subject, role, pod_customization::patch(&pod).err().unwrap_or_default());
-    }
-}
-
-/// Refuses the application because the webhook would deny its pods.
-pub(super) fn denied(subject: &Subject, role: Role, denials: Vec<Denial>) {
-    for denial in denials {
-        match denial {
-            Denial::Annotation { key, problem } => {
-                subject.refuse(field(role, key, &problem.path), problem.text)
-            }
-            // Told of all annotations by another check.
-            Denial::TooLarge { .. } => {}
-            other => subject.refuse(role, other),
+        let is_of_spark =
+            |key: &String| key.contains(conf::VOLUMES_PREFIX) || key.contains(conf::SECRETS_PREFIX);
+        let has_sparks = !section.secrets.is_empty() || subject.spec.spark_conf.keys().any(is_of_spark);
+        if let Some(pod) = customized(subject, role, &pod).filter(|_| !has_sparks) {
+            volumes::left_out(subject, role, &pod);
         }
     }
 }
 
+/// Returns the pod as the webhook will change it. Refuses the application if the webhook would deny the pod.
+pub(super) fn customized(subject: &Subject, role: Role, pod: &Value) -> Option<Value> {
+    let customized = pod_customization::customized(pod);
+    size(subject, role, customized.as_ref().unwrap_or(pod));
+    for denial in customized.as_ref().err().into_iter().flatten() {
+        match denial {
+            Denial::Annotation { key, problem } => {
+                subject.refuse(field(role, key, &problem.path), &problem.text);
+            }
+            // The size of all annotations is told above.
+            Denial::TooLarge { .. } => {}
+            other => subject.refuse(role, other),
+        }
+    }
+    customized.ok()
+}
+
 /// Checks that all annotations of a pod fit into Kubernetes' limit. (In Kubeflow's operator, the webhook reads the
 /// application instead of annotations, and the application may be larger.)
-pub(super) fn size(subject: &Subject, role: Role, pod: &SparkPodSpec) {
-    let annotations = all_annotations(subject, role, pod);
-    let size = |(key, value): (&String, &String)| key.len() + value.len();
-    let total: usize = annotations.iter().map(size).sum();
-    let Some((largest, _)) = annotations.iter().max_by_key(|entry| size(*entry)) else { return };
-    if total > LARGEST {
+fn size(subject: &Subject, role: Role, pod: &Value) {
+    let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+    let sizes = annotations.map(|(key, value)| (key.len() + value.as_str().map_or(0, str::len), key));
+    let sizes: Vec<_> = sizes.collect();
+    let total: usize = sizes.iter().map(|(size, _)| size).sum();
+    if let Some((_, largest)) = sizes.iter().max()
+        && total > LARGEST
+    {
         let most = format_args!("Kubernetes allows {LARGEST}: move large values into ConfigMaps");
         let why = format_args!("makes {total} bytes of annotations, most of it `{largest}`, and {most}");
         subject.refuse(role, why);
     }
-}
-
-/// Returns all annotations of the role's pods except those that Spark itself adds.
-fn all_annotations(subject: &Subject, role: Role, pod: &SparkPodSpec) -> BTreeMap<String, String> {
-    let template = pod.template()["metadata"]["annotations"].as_object().into_iter().flatten();
-    let template = template.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
-    let configured = subject.spec.spark_conf.iter();
-    let configured =
-        configured.filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone())));
-    let exporter = Monitoring::of(subject.application).and_then(|monitoring| monitoring.exporter(role));
-    let found_by = exporter.iter().flat_map(|exporter| exporter.scrape_annotations());
-    let found_by = found_by.map(|(key, value)| (key.to_owned(), value));
-    found_by
-        .chain(template)
-        .chain(configured)
-        .chain(pod.annotations.clone())
-        .chain(pod_customization::annotations(subject.application, role))
-        .collect()
-}
-
-/// Returns the volumes of the template, and those that Spark adds, without their contents.
-fn volumes_of(subject: &Subject, role: Role) -> Vec<Value> {
-    let template = volumes::of_template(subject, role);
-    let of_spec = submission::volumes::by_name(&subject.spec);
-    let is_there = |name: &str| template.iter().any(|volume| volume["name"] == *name);
-    // The webhook adds those of the spec itself.
-    let mut of_spark: BTreeSet<_> = volumes::of_spark(subject, role).into_iter().collect();
-    of_spark.retain(|name| !of_spec.contains_key(name.as_str()) && !is_there(name));
-    template.iter().cloned().chain(of_spark.into_iter().map(|name| json!({"name": name}))).collect()
 }
 
 /// The annotations that are made from the metadata of the application, not from a field of the spec.

@@ -1,8 +1,9 @@
 //! Checks that the driver's web UI and the ports of `driverIngressOptions` can be reached: each port has one Service
 //! and one address.
 
-use super::{Subject, names, property};
-use api::{PortExposure, conf, stated};
+use super::{Subject, property, rules};
+use api::{PortExposure, conf};
+use serde_json::json;
 use std::collections::BTreeSet;
 use submission::exposure::{UrlFormat, Variables, is_ui_off, ui_port};
 
@@ -26,21 +27,9 @@ pub(super) fn web_ui(subject: &Subject) {
 
 /// Checks the ports and the type of a Service. `path` is the path of `options`.
 fn service(subject: &Subject, options: &PortExposure, path: &str) {
-    if let Some(port @ (..=0 | 65536..)) = options.service_port {
-        let why = format_args!("`{port}` is not a port: write 1 to 65535");
-        subject.refuse(format_args!("{path}.servicePort"), why);
-    }
-    if let Some(name) = stated(&options.service_port_name).filter(|name| !names::is_port_name(name)) {
-        let write = "write lower-case letters, digits and `-`, at most 63";
-        let why = format_args!("`{name}` cannot be the name of a port: {write}");
-        subject.refuse(format_args!("{path}.servicePortName"), why);
-    }
-    let types = ["ClusterIP", "NodePort", "LoadBalancer"];
-    if let Some(other) = stated(&options.service_type).filter(|given| !types.contains(&given.as_str())) {
-        let why =
-            format_args!("`{other}` does not lead to a driver: write ClusterIP, NodePort or LoadBalancer");
-        subject.refuse(format_args!("{path}.serviceType"), why);
-    }
+    rules::check("PortExposure", &json!(options), &mut |field, why| {
+        subject.refuse(format_args!("{path}{field}"), why);
+    });
 }
 
 pub(super) fn driver_ingress(subject: &Subject) {

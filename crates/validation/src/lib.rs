@@ -19,6 +19,7 @@ mod planned;
 mod pod_templates;
 mod program;
 mod resources;
+mod rules;
 mod schedule;
 mod spark_conf;
 mod start;
@@ -36,7 +37,7 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 35] = [
+const CHECKS: [Check; 33] = [
     Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
@@ -67,8 +68,6 @@ const CHECKS: [Check; 35] = [
     Check::Whole(volumes::names),
     Check::OfRole(volumes::mounts),
     Check::Whole(monitoring::exposure),
-    Check::OfRole(customization::size),
-    Check::Whole(pod_templates::size),
     Check::Whole(program::python),
     Check::Whole(ignored::fields),
     Check::OfRole(ignored::of_role),

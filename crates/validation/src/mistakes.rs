@@ -1,6 +1,6 @@
 //! Warns of what is valid and hardly ever meant.
 
-use super::{Subject, property};
+use super::{Subject, property, rules};
 use api::{Role, SparkPodSpec, conf, stated, submit_conf};
 use std::collections::BTreeMap;
 
@@ -145,31 +145,15 @@ pub(super) fn containers(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let mut containers = template.json()["spec"]["containers"].clone();
     let sparks = submission::pod_templates::sparks_container(&mut containers, role);
     let all = containers.as_array().map_or(&[][..], Vec::as_slice);
-    let field = |name: &str| format!("{role}.template.spec.containers[{sparks}].{name}");
-    for (name, what) in [
-        ("command", "is started in place of Spark, with Spark's arguments: take it out"),
-        (
-            "args",
-            "comes before Spark's own arguments, so that the image starts no Spark: write spec.arguments",
-        ),
-    ] {
-        if all[sparks][name].as_array().is_some_and(|words| !words.is_empty()) {
-            subject.warn(field(name), what);
-        }
-    }
+    let field = format!("{role}.template.spec.containers[{sparks}]");
     let image = pod.image.as_ref().or(subject.spec.image.as_ref());
-    for (pointer, fields) in [
-        ("/image", "image"),
-        ("/resources/requests/memory", "memory"),
-        ("/resources/limits/memory", "memory, memoryOverhead or memoryLimit"),
-        ("/resources/requests/cpu", "cores or coreRequest"),
-    ] {
-        let stated = all[sparks].pointer(pointer);
-        if stated.is_some_and(|stated| image.is_none_or(|image| stated != image.as_str())) {
-            let what = format_args!("has no effect, Spark sets it: write {fields}");
-            subject.warn(field(&pointer[1..].replace('/', ".")), what);
-        }
+    let stated = all[sparks]["image"].as_str();
+    if stated.is_some_and(|stated| image.is_none_or(|image| image != stated)) {
+        subject.warn(format_args!("{field}.image"), "has no effect, Spark sets it: write image");
     }
+    rules::check("SparksContainer", &all[sparks], &mut |below, what| {
+        subject.warn(format_args!("{field}{below}"), what);
+    });
     if all.len() > 1 && all[sparks]["name"] != role.container() {
         let (name, own) = (all[sparks]["name"].as_str().unwrap_or_default(), role.container());
         let what = format_args!("Spark runs in `{name}`, the first one: call it `{own}`");

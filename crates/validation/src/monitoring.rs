@@ -1,7 +1,7 @@
 //! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
 //! can be parsed.
 
-use super::{Subject, property};
+use super::{Subject, property, rules};
 use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::options::DuplicateKeyPolicy;
@@ -11,10 +11,6 @@ use spark_client::{keys_alone, read_properties};
 const PORT: &str = "monitoring.prometheus.port";
 const PORT_NAME: &str = "monitoring.prometheus.portName";
 const CONFIG_FILE: &str = "monitoring.prometheus.configFile";
-/// The ports that the exporter may have. The CRD has the same limits.
-const PORTS: std::ops::RangeInclusive<i32> = 1024..=49151;
-/// Kubernetes' limit for the name of a port, in characters.
-pub(super) const LONGEST_PORT_NAME: usize = 15;
 
 /// The ports of the driver on which Spark itself listens: the port's name in the driver's container, the property that
 /// sets the port, and Spark's default.
@@ -41,8 +37,16 @@ pub(super) fn exposure(subject: &Subject) {
     if exposed.is_empty() {
         return;
     }
-    agent(subject, prometheus);
-    port(subject, prometheus);
+    if let Some((scheme, path)) = prometheus.jmx_exporter_jar.split_once(':')
+        && !scheme.contains('/')
+    {
+        let path = path.trim_start_matches('/');
+        let why = format_args!("is no path, and no JVM starts: write the path alone, `/{path}`");
+        subject.refuse("monitoring.prometheus.jmxExporterJar", why);
+    }
+    rules::check("PrometheusSpec", &json!(prometheus), &mut |field, why| {
+        subject.refuse(format_args!("monitoring.prometheus{field}"), why);
+    });
     for role in exposed {
         beside_others(subject, prometheus, role);
     }
@@ -108,43 +112,6 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
             subject.refuse(field, format_args!("is not YAML: {why}"));
         }
-    }
-}
-
-/// Checks that the path of the exporter's jar is set, and that no path in the `-javaagent` option contains a blank:
-/// blanks separate the options of a JVM.
-fn agent(subject: &Subject, prometheus: &PrometheusSpec) {
-    let (field, jar) = ("monitoring.prometheus.jmxExporterJar", &prometheus.jmx_exporter_jar);
-    if jar.is_empty() {
-        subject.refuse(field, "is required: write the path of the exporter's jar inside the image");
-    } else if let Some((scheme, path)) = jar.split_once(':')
-        && !scheme.contains('/')
-    {
-        let path = path.trim_start_matches('/');
-        subject.refuse(field, format_args!("is no path, and no JVM starts: write the path alone, `/{path}`"));
-    }
-    let file = prometheus.config_file.iter().map(|path| (CONFIG_FILE, path));
-    let all = [(field, jar)].into_iter().chain(file);
-    for (field, path) in all.filter(|(_, path)| path.contains(char::is_whitespace)) {
-        let why = "has a blank, which ends an option of a JVM: choose another path";
-        subject.refuse(field, format_args!("`{path}` {why}"));
-    }
-}
-
-fn port(subject: &Subject, prometheus: &PrometheusSpec) {
-    let port = monitoring::port(prometheus);
-    if !PORTS.contains(&port) {
-        let why = format!("`{port}` is not possible: write {} to {}", PORTS.start(), PORTS.end());
-        subject.refuse(PORT, why);
-    }
-    let name = monitoring::port_name(prometheus);
-    let has_letter = name.contains(|c: char| c.is_ascii_lowercase());
-    if name.len() > LONGEST_PORT_NAME || !api::is_segment(name) || name.contains("--") || !has_letter {
-        let why = format_args!(
-            "`{name}` cannot be the name of a port: write lower-case letters, digits and single `-` between them, at \
-             most {LONGEST_PORT_NAME}"
-        );
-        subject.refuse(PORT_NAME, why);
     }
 }
 

@@ -4,11 +4,11 @@
 use super::{
     Subject, Validated, customization,
     kubernetes::{self, Place},
-    start,
+    pod_templates, start, volumes,
 };
-use api::{Role, SparkApplication, SparkApplicationSpec, conf, submit_conf, volume};
+use api::{Role, SparkApplication, SparkApplicationSpec, conf, volume};
 use serde_json::Value;
-use spark_client::{NotNative, Objects};
+use spark_client::{NotNative, Objects, Submission};
 use std::collections::BTreeMap;
 use submission::{field_of, model, model_submission, stated_in};
 
@@ -30,15 +30,14 @@ pub(super) fn run(subject: &Subject, files: Files) {
         return customization::rehearsal(subject);
     };
     for (role, pod) in [(Role::Driver, &driver), (Role::Executor, &executor)] {
-        match pod_customization::customized(pod) {
-            Ok(pod) => {
-                check(subject, &pod, Some(role));
-                images(subject, &pod, role);
-            }
-            Err(denials) => customization::denied(subject, role, denials),
+        if let Some(pod) = customization::customized(subject, role, pod) {
+            volumes::left_out(subject, role, &pod);
+            check(subject, &pod, Some(role));
+            images(subject, &pod, role);
         }
     }
     for child in &children {
+        pod_templates::size(subject, child);
         check(subject, child, None);
     }
 }
@@ -50,35 +49,38 @@ const MOUNT_PATH: &str = ".mount.path";
 
 /// Returns the plan, without what was refused of it; none if there is none.
 fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
-    let mut application = with_metadata(subject.application);
-    let mut refused = Vec::<String>::new();
-    while refused.len() < MOST_PLANS {
-        let valid = Validated::vouched(&application);
-        let planned = model_submission(valid, files == Files::AreUploaded).and_then(|(run, submission)| {
-            if refused.is_empty() {
-                overridden(subject, &submission.properties);
-                start::check(subject, &submission.properties);
-            }
-            model(valid, &run, &submission)
-        });
-        let (field, why) = match planned {
-            Ok(model) => return Some(model),
-            // Only `spark-submit` itself can plan it.
-            Err(NotNative::Fallback { .. }) => return None,
-            Err(NotNative::Refused { field, why }) => (field, why),
-        };
+    let application = with_metadata(subject.application);
+    let valid = Validated::vouched(&application);
+    // Returns the field that is refused; none if there is nothing new to say.
+    let told = |problem: NotNative, before: &[String]| {
+        // Only `spark-submit` itself can plan it.
+        let NotNative::Refused { field, why } = problem else { return None };
         // What was left out is missing now.
-        if refused.iter().any(|left_out| follows(left_out, &field, &why)) {
+        if before.iter().any(|left_out| follows(left_out, &field, &why)) {
             return None;
         }
         // Flags are spark-submit's; users write fields.
         let why = why.replace("with --class", "in mainClass");
         let path = field_of(&application.spec, subject.root, &field);
         subject.findings.borrow_mut().refuse(path, why);
-        if !leave_out(&field, &mut application.spec) {
-            return None;
+        Some(field)
+    };
+    let planned = model_submission(valid, files == Files::AreUploaded);
+    let (run, mut submission) = planned.map_err(|problem| told(problem, &[])).ok()?;
+    overridden(subject, &submission.properties);
+    start::check(subject, &submission.properties);
+    let mut refused = Vec::<String>::new();
+    while refused.len() < MOST_PLANS {
+        match model(valid, &run, &submission) {
+            Ok(model) => return Some(model),
+            Err(problem) => {
+                let field = told(problem, &refused)?;
+                if !leave_out(&field, refused.len(), &mut submission) {
+                    return None;
+                }
+                refused.push(field);
+            }
         }
-        refused.push(field);
     }
     None
 }
@@ -89,35 +91,24 @@ fn follows(left_out: &str, field: &str, why: &str) -> bool {
     left_out == field || is_its_volume || why.contains(left_out)
 }
 
-/// Takes what sets `property` out of a spec, so that the next plan finds other mistakes. Returns whether that was possible.
-fn leave_out(property: &str, spec: &mut SparkApplicationSpec) -> bool {
-    if spec.spark_conf.remove(property).is_some() {
+/// Takes `property` out of a submission, of which `number` others were left out before, so that the next plan finds other
+/// mistakes. Returns whether that was possible.
+fn leave_out(property: &str, number: usize, submission: &mut Submission) -> bool {
+    if submission.properties.remove(property).is_some() {
         return true;
     }
     if property.ends_with(MOUNT_PATH) {
         // The volume stays, since others may mount it.
-        let path = format!("/left-out-{}", spec.spark_conf.len());
-        return spec.spark_conf.insert(property.to_owned(), path).is_none();
-    }
-    let deps = &mut spec.deps;
-    let list = match property {
-        submit_conf::JARS => Some(&mut deps.jars),
-        submit_conf::FILES => Some(&mut deps.files),
-        submit_conf::PY_FILES => Some(&mut deps.py_files),
-        submit_conf::ARCHIVES => Some(&mut deps.archives),
-        _ => None,
-    };
-    if let Some(list) = list.filter(|list| !list.is_empty()) {
-        list.clear();
+        submission.properties.insert(property.to_owned(), format!("/left-out-{number}"));
         return true;
     }
     let ending = [".py", ".R"].into_iter().find(|ending| property.ends_with(ending));
-    let is_main = property == spec.main_application_file && !property.starts_with("local:");
+    let is_main = property == submission.primary_resource && !property.starts_with("local:");
     // Without a class, it has to be read from the very file.
-    if !is_main || ending.is_none() && spec.main_class.is_none() {
+    if !is_main || ending.is_none() && submission.main_class.is_none() {
         return false;
     }
-    spec.main_application_file = format!("local:///left-out{}", ending.unwrap_or(".jar"));
+    submission.primary_resource = format!("local:///left-out{}", ending.unwrap_or(".jar"));
     true
 }
 

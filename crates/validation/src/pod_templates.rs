@@ -6,7 +6,7 @@ use api::{Role, SparkPodSpec};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Map, Value};
 use serde_path_to_error::deserialize;
-use spark_client::{Line, template_text};
+use spark_client::{Line, TEMPLATE_KEY};
 
 /// Kubernetes' limit for all values of a ConfigMap together, in bytes.
 const LARGEST_CONFIG_MAP: usize = 1 << 20;
@@ -62,21 +62,14 @@ fn unread(stated: &Value, read: &Value, path: &str, found: &impl Fn(String)) {
     }
 }
 
-/// Checks the size of the executors' template, which Spark passes to the driver in a ConfigMap.
-pub(super) fn size(subject: &Subject) {
-    let role = Role::Executor;
-    let stated = role.pod(&subject.spec).template();
-    let is_read = stated.is_null() || deserialize::<_, PodTemplateSpec>(stated).is_ok();
-    if !is_read || !Line::has_templates(&subject.spec.spark_version) {
-        return;
-    }
-    let made = submission::pod_templates::template(subject.application, role);
-    let size = template_text(&made).len();
+/// Checks the size of the executors' template, if this object is the ConfigMap in which Spark passes it to the driver.
+pub(super) fn size(subject: &Subject, object: &Value) {
+    let size = object["data"][TEMPLATE_KEY].as_str().map_or(0, str::len);
     if size > LARGEST_CONFIG_MAP {
         let why = format_args!(
             "makes a pod template of {size} bytes, and the ConfigMap in which Spark hands it to the driver can have \
              {LARGEST_CONFIG_MAP}: move large values into ConfigMaps of your own"
         );
-        subject.refuse(role, why);
+        subject.refuse(Role::Executor, why);
     }
 }

@@ -1,7 +1,8 @@
 //! Checks that cores and memory are written in the notation that Spark and Kubernetes accept.
 
-use super::{Given, Subject};
+use super::{Given, Subject, rules};
 use api::{Role, SparkPodSpec, conf, defaults, label, quantity};
+use serde_json::json;
 use spark_client::{Line, memory};
 use submission::RoleField;
 
@@ -73,15 +74,14 @@ pub(super) fn cores(subject: &Subject) {
 pub(super) fn bounds(subject: &Subject) {
     let allocation = subject.spec.dynamic_allocation.as_ref();
     let Some(allocation) = allocation.filter(|allocation| allocation.enabled) else { return };
-    let (least, most) = (allocation.min_executors.unwrap_or(0), allocation.max_executors.unwrap_or(i32::MAX));
-    let (of_least, of_most) = ("dynamicAllocation.minExecutors", "dynamicAllocation.maxExecutors");
-    if least < 0 {
-        subject.refuse(of_least, format_args!("`{least}` is negative: write 0 or more"));
-    }
-    if most < 1 {
-        subject.refuse(of_most, format_args!("`{most}` leaves no executor: write 1 or more"));
-    } else if least > most {
-        subject.refuse(of_least, format_args!("`{least}` is more than maxExecutors, which is {most}"));
+    rules::check("DynamicAllocation", &json!(allocation), &mut |field, why| {
+        subject.refuse(format_args!("dynamicAllocation{field}"), why);
+    });
+    if let (Some(least), Some(most @ 1..)) = (allocation.min_executors, allocation.max_executors)
+        && least > most
+    {
+        let why = format_args!("`{least}` is more than maxExecutors, which is {most}");
+        subject.refuse("dynamicAllocation.minExecutors", why);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Checks that a schedule is due at some time, that its applications can have names, and that its settings for concurrency
 //! and history are valid.
 
-use super::{Findings, names};
-use api::{ConcurrencyPolicy, LONGEST_LABEL, ScheduledSparkApplication, SparkApplication, label};
+use super::{Findings, names, rules};
+use api::{LONGEST_LABEL, ScheduledSparkApplication, SparkApplication, label};
 use cron::{Rhythm, Schedule, Zone};
 use jiff::Timestamp;
 use kube_core::ObjectMeta;
+use serde_json::json;
 use std::time::Duration;
 
 api::words! {
@@ -84,20 +85,12 @@ pub(super) fn check(
     if let Err(error) = Zone::parse(spec.time_zone.as_deref().unwrap_or_default()) {
         findings.refuse("spec.timeZone", error);
     }
-    if let Some(ConcurrencyPolicy::Other(policy)) = &spec.concurrency_policy
-        && !policy.is_empty()
-    {
-        let what = format_args!("`{policy}` is not known: write Allow, Forbid or Replace");
-        findings.warn("spec.concurrencyPolicy", what);
-    }
-    for (field, limit) in [
-        ("spec.successfulRunHistoryLimit", spec.successful_run_history_limit),
-        ("spec.failedRunHistoryLimit", spec.failed_run_history_limit),
-    ] {
-        if let Some(limit @ ..0) = limit {
-            findings.warn(field, format_args!("`{limit}` is negative and counts as 0"));
-        }
-    }
+    let given = json!({
+        "concurrencyPolicy": spec.concurrency_policy,
+        "successfulRunHistoryLimit": spec.successful_run_history_limit,
+        "failedRunHistoryLimit": spec.failed_run_history_limit,
+    });
+    rules::check("Schedule", &given, &mut |field, what| findings.warn(format_args!("spec{field}"), what));
     // Kueue resumes what has a queue.
     let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
     if spec.template.suspend == Some(true) && !is_queued {

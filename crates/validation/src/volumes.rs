@@ -2,51 +2,55 @@
 //! mounts without a volume.
 
 use super::Subject;
-use api::{Role, SparkPodSpec, conf, volume};
-use pod_customization::volume_name;
+use api::{Role, SparkPodSpec, volume};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use submission::volumes as scratch;
 
-/// Checks that each mount has its own path, and those of scratch space a volume: Spark mounts these itself, as its configuration
-/// says. Warns of other mounts that have no volume: Kubeflow's operator runs such applications without these mounts.
+/// Checks that each mount of a volume in the spec has its own path, and those of scratch space a volume: Spark mounts these
+/// itself, as its configuration says.
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = scratch::by_name(&subject.spec);
-    // This is computed only when needed: most applications mount only volumes of their spec.
-    let others = std::cell::LazyCell::new(|| of_others(subject, role));
     let mut taken = BTreeSet::new();
     for (i, mount) in pod.volume_mounts.iter().map(|mount| mount.json()).enumerate() {
         let name = mount["name"].as_str().unwrap_or_default();
-        let field = |name: &str| format!("{role}.volumeMounts[{i}].{name}");
-        let volumes = subject.field("volumes");
-        match of_spec.get(name) {
-            None if volume::is_scratch(mount) => {
+        let is_scratch = volume::is_scratch(mount);
+        let Some(found) = of_spec.get(name) else {
+            if is_scratch {
+                let volumes = subject.field("volumes");
                 let why = format_args!("mounts volume `{name}`, which is not in {volumes}");
                 subject.refuse(format_args!("{role}.volumeMounts"), why);
             }
-            None if !others.contains(name) => {
-                subject.warn(field("name"), format_args!("is left out: no volume `{name}` is in {volumes}"));
-                continue;
-            }
-            Some(found) if volume::is_scratch(mount) && scratch::type_of(found).is_none() => {
-                let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
-                     persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
-                     sparkConf), or write both into the template";
-                subject.refuse("volumes", format_args!("`{name}` {why}"));
-            }
-            Some(found)
-                if !volume::is_scratch(mount)
-                    && found["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND =>
-            {
-                let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
-                subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));
-            }
-            _ => {}
+            continue;
+        };
+        if is_scratch && scratch::type_of(found).is_none() {
+            let why = "is scratch space and of a type that Spark cannot mount: use emptyDir, hostPath, nfs or \
+                 persistentVolumeClaim (`claimName: OnDemand` for one of each pod, with class and size in \
+                 sparkConf), or write both into the template";
+            subject.refuse("volumes", format_args!("`{name}` {why}"));
+        }
+        if !is_scratch && found["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND {
+            let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
+            subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));
         }
         let path = mount["mountPath"].as_str().unwrap_or_default();
         if !taken.insert(path) {
             let why = format_args!("`{path}` is taken by another mount: choose another path");
-            subject.refuse(field("mountPath"), why);
+            subject.refuse(format_args!("{role}.volumeMounts[{i}].mountPath"), why);
+        }
+    }
+}
+
+/// Warns of mounts that the webhook leaves out of `pod`, which it has changed, because no volume has their name. Kubeflow's
+/// operator runs such applications without these mounts.
+pub(super) fn left_out(subject: &Subject, role: Role, pod: &Value) {
+    let volumes = pod["spec"]["volumes"].as_array().into_iter().flatten();
+    let there: BTreeSet<_> = volumes.filter_map(|volume| volume["name"].as_str()).collect();
+    for (i, mount) in role.pod(&subject.spec).volume_mounts.iter().map(|mount| mount.json()).enumerate() {
+        let name = mount["name"].as_str().unwrap_or_default();
+        if !volume::is_scratch(mount) && !there.contains(name) {
+            let what = format!("is left out: no volume `{name}` is in {}", subject.field("volumes"));
+            subject.warn(format_args!("{role}.volumeMounts[{i}].name"), what);
         }
     }
 }
@@ -66,41 +70,4 @@ pub(super) fn names(subject: &Subject) {
             subject.warn("volumes", what);
         }
     }
-}
-
-/// Returns the names of the volumes that a role's pods have besides the volumes of the spec.
-fn of_others(subject: &Subject, role: Role) -> BTreeSet<String> {
-    let spec = &subject.spec;
-    let template = of_template(subject, role).iter().filter_map(|volume| volume["name"].as_str());
-    // The webhook adds volumes for ConfigMaps.
-    let hadoop = spec.hadoop_config_map.as_ref().map(|_| volume::HADOOP_CONFIG_MAP);
-    let spark = spec.spark_config_map.as_ref().map(|_| volume::SPARK_CONFIG_MAP);
-    let config_maps = role.pod(spec).config_maps.iter().map(|map| volume_name::of_config_map(&map.name));
-    let named = template.chain(hadoop).chain(spark).map(str::to_owned);
-    named.chain(config_maps).chain(of_spark(subject, role)).collect()
-}
-
-/// Returns the volumes of the role's pod template.
-pub(super) fn of_template<'s>(subject: &'s Subject, role: Role) -> &'s [Value] {
-    let volumes = role.pod(&subject.spec).template()["spec"]["volumes"].as_array();
-    volumes.map_or(&[], Vec::as_slice)
-}
-
-/// Returns the names of the volumes that Spark adds: for its own ConfigMap, for Secrets, and for the volume properties
-/// in `sparkConf`.
-pub(super) fn of_spark(subject: &Subject, role: Role) -> Vec<String> {
-    let own = match role {
-        Role::Driver => volume::SPARK_CONF_DRIVER,
-        Role::Executor => volume::SPARK_CONF_EXECUTOR,
-    };
-    let behind = |prefix: &str| {
-        let prefix = conf::kubernetes(role, prefix);
-        subject.spec.spark_conf.keys().filter_map(move |key| key.strip_prefix(&*prefix))
-    };
-    let secrets = role.pod(&subject.spec).secrets.iter().map(|secret| &*secret.name);
-    let secrets =
-        secrets.chain(behind(conf::SECRETS_PREFIX)).map(|name| format!("{name}{}", volume::SECRET_SUFFIX));
-    // The keys are `<type>.<name>.mount.path` and the like.
-    let configured = behind(conf::VOLUMES_PREFIX).filter_map(|key| key.split('.').nth(1));
-    [own.to_owned()].into_iter().chain(secrets).chain(configured.map(str::to_owned)).collect()
 }

@@ -1,0 +1,140 @@
+//! Kubernetes' own rules for the objects that a run consists of, as far as a user's spec can break them: names, labels,
+//! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). Only what
+//! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs. The rules about
+//! one value are in `rules.txt`, those about several are here.
+
+use super::rules::{self, list, text};
+use api::volume::is_scratch;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// A place in an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The name of the object.
+    Name(String),
+    /// The label with this key.
+    Label(String),
+    /// The annotation with this key.
+    Annotation(String),
+    /// The volume of this name.
+    Volume(String),
+    /// The path of another field.
+    Field(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "the name `{name}`"),
+            Self::Label(key) => write!(f, "the label `{key}`"),
+            Self::Annotation(key) => write!(f, "the annotation `{key}`"),
+            Self::Volume(name) => write!(f, "the volume `{name}`"),
+            Self::Field(path) => f.write_str(path),
+        }
+    }
+}
+
+/// The mistakes of an object: where each is, and what is wrong there.
+pub type Mistakes = Vec<(Place, String)>;
+
+/// Returns the mistakes of an object.
+pub fn mistakes(object: &Value) -> Mistakes {
+    let mut mistakes = Vec::new();
+    let (metadata, spec) = (&object["metadata"], &object["spec"]);
+    rules::check("Metadata", metadata, &mut |path, why| mistakes.push((of_metadata(metadata, &path), why)));
+    match text(object, "kind") {
+        "Pod" => of_pod(spec, &mut mistakes),
+        "Service" => {
+            let mut numbers = BTreeSet::new();
+            let all = list(&spec["ports"]).filter_map(|port| port["port"].as_i64());
+            for number in all.filter(|number| !numbers.insert(*number)) {
+                let why = format!("{number} twice: choose another port for one");
+                mistakes.push((Place::Field("ports".to_owned()), why));
+            }
+        }
+        kind => rules::check(kind, spec, &mut |path, why| mistakes.push((field(&path), why))),
+    }
+    mistakes
+}
+
+fn field(path: &str) -> Place {
+    Place::Field(path.trim_start_matches('.').to_owned())
+}
+
+/// Returns the place that is at `path` in the metadata of an object.
+fn of_metadata(metadata: &Value, path: &str) -> Place {
+    let key = |map: &str| path.strip_prefix(map)?.strip_suffix(']').map(str::to_owned);
+    let annotation = || key(".annotations[").map(Place::Annotation);
+    let name = || Place::Name(text(metadata, "name").to_owned());
+    key(".labels[").map(Place::Label).or_else(annotation).unwrap_or_else(name)
+}
+
+fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
+    let mut names = BTreeSet::new();
+    for volume in list(&spec["volumes"]) {
+        let name = text(volume, "name");
+        let mut add = |why| mistakes.push((Place::Volume(name.to_owned()), why));
+        if !names.insert(name) {
+            add(format!("there are two volumes `{name}`"));
+        }
+        rules::check("Volume", volume, &mut |_, why| add(why));
+    }
+    let mut add = |path: String, why| mistakes.push((field(&path), why));
+    rules::check("Pod", spec, &mut add);
+    let mut names = BTreeSet::new();
+    for kind in ["initContainers", "containers"] {
+        for (i, container) in list(&spec[kind]).enumerate() {
+            let mut add = |path: String, why| add(format!("{kind}[{i}]{path}"), why);
+            let name = text(container, "name");
+            if !names.insert(name) {
+                let why = format!("`{name}` is the name of another container: choose another");
+                add(".name".to_owned(), why);
+            }
+            rules::check("Container", container, &mut add);
+            of_lists(container, &mut add);
+        }
+    }
+}
+
+/// Checks that no two mounts of a container have one path, and no two ports one name.
+fn of_lists(container: &Value, add: &mut impl FnMut(String, String)) {
+    let mut paths = BTreeMap::new();
+    for mount in list(&container["volumeMounts"]) {
+        let path = text(mount, "mountPath");
+        let Some(other) = paths.insert(path, mount) else { continue };
+        let is_sparks = is_scratch(mount) || is_scratch(other);
+        let why = if is_sparks { ", where Spark has its scratch space," } else { "" };
+        let (first, name) = (text(other, "name"), text(mount, "name"));
+        let both = format!("`{first}` and `{name}` are both mounted at `{path}`{why}: choose another path");
+        add(".volumeMounts".to_owned(), both);
+    }
+    let mut names = BTreeSet::new();
+    let all = list(&container["ports"]).map(|port| text(port, "name"));
+    for name in all.filter(|name| !name.is_empty() && !names.insert(*name)) {
+        add(".ports".to_owned(), format!("`{name}` is the name of two ports: choose another"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kubernetes_refuses_is_found_with_its_place() {
+        let good: Value =
+            serde_json::from_str(include_str!("../../../tests/data/kubernetes/good.json")).unwrap();
+        assert_eq!(mistakes(&good), []);
+        let cases = include_str!("../../../tests/data/kubernetes/refused.json");
+        for (pointer, value, expected) in serde_json::from_str::<Vec<(String, Value, String)>>(cases).unwrap()
+        {
+            let mut pod = good.clone();
+            *pod.pointer_mut(&pointer).unwrap() = value;
+            let found = mistakes(&pod);
+            assert_eq!(found.first().map(|(place, _)| place.to_string()), Some(expected), "{found:?}");
+        }
+    }
+}

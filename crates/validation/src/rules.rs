@@ -1,0 +1,215 @@
+//! Checks values by a table of rules, most of them Kubernetes'. A rule is about one value, or about the fields of one object.
+
+use super::names::{is_label_key, is_label_value, is_object_name, is_port_name};
+use api::{is_segment, quantity};
+use core::net::IpAddr;
+use serde_json::{Map, Value, json};
+
+/// The rules, one in each line; the first lines say how to read them.
+const RULES: &str = include_str!("rules.txt");
+
+/// Kubernetes' limit for the name of a container's port, in characters.
+const LONGEST_PORT_NAME: usize = 15;
+/// The operators of selectors that need values, and those that take none.
+const WITH_VALUES: [&str; 4] = ["In", "NotIn", "Gt", "Lt"];
+const WITHOUT_VALUES: [&str; 2] = ["Exists", "DoesNotExist"];
+/// The fields of a pod from which variables have their values, besides labels and annotations. (`spec.nodeName` was called
+/// `spec.host`.)
+const FIELDS: [&str; 10] = [
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.host", "spec.nodeName",
+    "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+];
+
+/// Calls `found` for each mistake of a value of this kind: with its path below the value, such as `.ports[0]`, and with what is
+/// wrong there.
+pub(super) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
+    for line in RULES.lines() {
+        let mut columns = line.splitn(4, ' ');
+        if columns.next() == Some(kind) {
+            let mut column = || columns.next().unwrap_or_default();
+            let (path, name, words) = (column(), column(), column());
+            Rule { name, words }.check(value, path, value, found);
+        }
+    }
+}
+
+struct Rule<'r> {
+    name: &'r str,
+    words: &'r str,
+}
+
+impl Rule<'_> {
+    /// Checks what is at `path` below `value`. `item` is the last item of a list on the way to `value`.
+    fn check(&self, value: &Value, path: &str, item: &Value, found: &mut dyn FnMut(String, String)) {
+        if ["", "."].contains(&path) {
+            if let Some(why) = self.mistake(value, value.as_str().unwrap_or_default(), item) {
+                found(String::new(), why);
+            }
+            return;
+        }
+        let (step, rest) = path.split_at(path.find(['.', ':']).unwrap_or(path.len()));
+        let (is_told, rest) = (!rest.starts_with(':'), rest.get(1..).unwrap_or_default());
+        let mut go_on = |at: &dyn Fn() -> String, inner: &Value, path: &str, item: &Value| {
+            self.check(inner, path, item, &mut |below, why| {
+                found(if is_told { at() + &below } else { at() }, why);
+            });
+        };
+        match step {
+            "*" => {
+                for (i, inner) in list(value).enumerate() {
+                    go_on(&|| format!("[{i}]"), inner, rest, inner);
+                }
+                for (key, inner) in entries(value) {
+                    go_on(&|| format!("[{key}]"), inner, rest, item);
+                }
+            }
+            "**" => {
+                go_on(&String::new, value, rest, value);
+                for (i, inner) in list(value).enumerate() {
+                    go_on(&|| format!("[{i}]"), inner, path, item);
+                }
+                // The keys of labels are no fields.
+                for (field, inner) in entries(value).filter(|(field, _)| *field != "matchLabels") {
+                    go_on(&|| format!(".{field}"), inner, path, item);
+                }
+            }
+            "@" => {
+                for (key, _) in entries(value) {
+                    if let Some(why) = self.mistake(&Value::Null, key, item) {
+                        found(format!("[{key}]"), why);
+                    }
+                }
+            }
+            fields => {
+                for field in fields.split('|') {
+                    let inner = &value[field];
+                    if rest.is_empty() || !inner.is_null() {
+                        go_on(&|| format!(".{field}"), inner, rest, item);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns what is wrong with a value, which is `text` if it is a text or a key; none if nothing is.
+    fn mistake(&self, value: &Value, text: &str, item: &Value) -> Option<String> {
+        if is_kept(self.name, value, text) {
+            return None;
+        }
+        let number = value.is_number().then(|| value.to_string());
+        let words = self.words.replace("<value>", number.as_deref().unwrap_or(text));
+        let words = words.replace("<name>", self::text(item, "name"));
+        Some(words.replace("<operator>", self::text(item, "operator")))
+    }
+}
+
+/// Whether a value, which is `text` if it is a text or a key, keeps the rule of this name.
+fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
+    if let Some(rule) = rule.strip_prefix('?') {
+        return text.is_empty() || is_kept(rule, value, text);
+    }
+    let of = |field: &str| self::text(value, field);
+    let leads_up = || text.split('/').any(|part| part == "..");
+    let operator = Some(of("operator")).filter(|_| value["key"].is_string() && value["operator"].is_string());
+    let is_one_of = |operators: &[&str]| operator.is_some_and(|operator| operators.contains(&operator));
+    let has_values = || value["values"].as_array().is_some_and(|values| !values.is_empty());
+    match rule {
+        "given" => !text.is_empty(),
+        "no-blank" => !text.contains(char::is_whitespace),
+        "absent" => value.is_null() || *value == json!([]),
+        "filled" => *value != "" && *value != json!([]) && *value != json!({}),
+        "object-name" => is_object_name(text),
+        "dns-label" => is_port_name(text),
+        "port-name" => {
+            let has_letter = text.contains(|c: char| c.is_ascii_lowercase());
+            text.len() <= LONGEST_PORT_NAME && is_segment(text) && !text.contains("--") && has_letter
+        }
+        "label-key" => is_label_key(text),
+        // Kubernetes looks at the keys of annotations in lower case.
+        "annotation-key" => is_label_key(&text.to_lowercase()),
+        "label-value" => is_label_value(text),
+        "address" => is_address(text),
+        "amount" => {
+            let is_amount = |text: &str| quantity::amount(text.trim()).is_some_and(|amount| amount >= 0);
+            value.as_str().is_none_or(is_amount)
+        }
+        "inside" => !text.is_empty() && !text.starts_with('/') && !leads_up(),
+        "host-path" => !text.is_empty() && !leads_up(),
+        "absolute" => text.starts_with('/'),
+        "variable" => {
+            let is_possible = |c: char| c != '=' && (c == ' ' || c.is_ascii_graphic());
+            !text.is_empty() && text.chars().all(is_possible)
+        }
+        "pod-field" => {
+            let of_metadata = ["metadata.labels['", "metadata.annotations['"];
+            let is_entry = of_metadata.iter().any(|map| text.starts_with(map) && text.ends_with("']"));
+            is_entry || FIELDS.contains(&text)
+        }
+        "resource" => text.contains('/') || is_of_kubernetes(text),
+        "container-resource" => {
+            let of_list = text.strip_prefix("limits.").or_else(|| text.strip_prefix("requests."));
+            of_list.is_some_and(is_of_kubernetes)
+        }
+        "one-source" => entries(value).filter(|(_, source)| source.is_object()).count() <= 1,
+        "value-or-source" => !value["valueFrom"].is_object() || of("value").is_empty(),
+        "reference" => !value["configMapRef"].is_null() || !value["secretRef"].is_null(),
+        "key-or-exists" => of("operator") == "Exists" || !of("key").is_empty(),
+        "exists-without-value" => of("operator") != "Exists" || of("value").is_empty(),
+        "seconds-of-no-execute" => of("effect") == "NoExecute" || value["tolerationSeconds"].is_null(),
+        "operator" => operator.is_none() || is_one_of(&WITH_VALUES) || is_one_of(&WITHOUT_VALUES),
+        "with-values" => !is_one_of(&WITH_VALUES) || has_values(),
+        "without-values" => !is_one_of(&WITHOUT_VALUES) || !has_values(),
+        words if words.contains('|') => words.split('|').any(|word| word == text),
+        bounds => {
+            let (least, most) = bounds.split_once("..").unwrap_or_default();
+            let bound = |text: &str| text.parse::<i64>().ok();
+            let (least, most) = (bound(least).unwrap_or(i64::MIN), bound(most).unwrap_or(i64::MAX));
+            value.as_i64().is_none_or(|number| (least..=most).contains(&number))
+        }
+    }
+}
+
+/// Whether Kubernetes takes the text for an IP address: numbers in it may begin with zeros.
+fn is_address(text: &str) -> bool {
+    let parts: Vec<_> = text.split('.').map(|part| part.trim_start_matches('0')).collect();
+    let parts: Vec<_> = parts.iter().map(|part| if part.is_empty() { "0" } else { part }).collect();
+    text.parse::<IpAddr>().is_ok() || (!text.contains("..") && parts.join(".").parse::<IpAddr>().is_ok())
+}
+
+/// Whether this is a resource of containers that is Kubernetes' own.
+fn is_of_kubernetes(name: &str) -> bool {
+    ["cpu", "memory", "ephemeral-storage"].contains(&name) || name.starts_with("hugepages-")
+}
+
+fn entries(map: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    map.as_object().into_iter().flat_map(Map::iter)
+}
+
+pub(super) fn list(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
+}
+
+/// Returns the text of a field; empty if it has none.
+pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
+    object[field].as_str().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name that is no rule's would let every value be.
+    #[test]
+    fn every_line_of_the_table_refuses_something() {
+        let exists = json!({
+            "key": "k", "operator": "Exists", "values": ["v"], "value": "v", "valueFrom": {}, "other": {}, "tolerationSeconds": 1,
+        });
+        let values = [json!(""), json!(" /.."), json!(-1), json!({}), exists];
+        let others = ["In", "in"].map(|operator| json!({"key": "k", "operator": operator}));
+        for line in RULES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let rule = line.split(' ').nth(2).unwrap();
+            let mut all = values.iter().chain(&others);
+            assert!(all.any(|value| !is_kept(rule, value, value.as_str().unwrap_or_default())), "{line}");
+        }
+    }
+}
