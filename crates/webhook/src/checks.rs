@@ -29,8 +29,11 @@ pub(super) struct Checks<K> {
     /// Whether a change leads to new pods, so that the quotas must have room for them.
     pub needs_room: fn(Option<&K>, &K) -> bool,
     /// Returns what a change would exceed, or the reason why none is allowed while that is unknown.
-    pub exceeded: fn(Option<&K>, &K, &Room<'_>) -> Result<Vec<Invalid>, String>,
+    pub exceeded: fn(Option<&K>, &K, &Room<'_>) -> Exceeded,
 }
+
+/// What a change would exceed, or the reason why that is unknown.
+type Exceeded = Result<Vec<Invalid>, String>;
 
 /// The quotas of a namespace, and what it depends on which resources pods request.
 pub(super) struct Room<'a> {
