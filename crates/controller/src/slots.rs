@@ -65,19 +65,22 @@ impl Slots {
     async fn slot(&self, namespace: &str) -> (Turn, bool) {
         loop {
             let own = self.held_up.lock().get(namespace).cloned();
-            let is_held_up = own.is_some();
             let slots = own.as_ref().unwrap_or(&self.all);
-            let slot = slots.turn(None, namespace).await.expect("any number may wait");
-            // Meanwhile the namespace may have been held up, or go on: then it is a slot of the others that counts.
-            if self.held_up.lock().contains_key(namespace) == is_held_up {
-                return (slot, is_held_up);
+            let slot = slots.turn(None, namespace).await;
+            // Meanwhile the namespace may have been held up, or go on, or both: then it is a slot of others that counts.
+            let is_as_before = self.held_up.lock().get(namespace) == own.as_ref();
+            if let Some(slot) = slot.filter(|_| is_as_before) {
+                return (slot, own.is_some());
             }
         }
     }
 
     fn goes_on(&self, namespace: &str) {
-        if self.held_up.lock().remove(namespace).is_some() {
+        let own = self.held_up.lock().remove(namespace);
+        if let Some(own) = own {
             info!(namespace, "submissions go on");
+            // Who waits there need not wait for submissions that still hang.
+            own.refuse_all();
         }
     }
 }
@@ -138,6 +141,27 @@ mod tests {
         ended.unwrap();
         // Two run while the first is under way, then four at once.
         assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
+        assert!(slots.held_up.lock().is_empty() && slots.all.free() == 4);
+    }
+
+    /// Once, they waited until a slot of the time before was free.
+    #[tokio::test(start_paused = true)]
+    async fn submissions_of_a_namespace_that_goes_on_do_not_wait_for_those_that_still_hang() {
+        let slots = Slots::new(4);
+        let begun = Instant::now();
+        let first = slots.within("a", || (), takes(3 * HELD_UP));
+        let hanging = async {
+            sleep(2 * HELD_UP).await;
+            join_all((0..OF_HELD_UP).map(|_| slots.within("a", || (), takes(100 * HELD_UP)))).await;
+        };
+        let next = async {
+            sleep(2 * HELD_UP + MOMENT).await;
+            slots.within("a", || (), takes(MOMENT)).await.unwrap();
+            begun.elapsed()
+        };
+        let (ended, (), waited) = tokio::join!(first, hanging, next);
+        ended.unwrap();
+        assert!(waited > 3 * HELD_UP && waited < 3 * HELD_UP + 3 * MOMENT, "{waited:?}");
         assert!(slots.held_up.lock().is_empty() && slots.all.free() == 4);
     }
 

@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use std::{
     collections::{HashMap, VecDeque},
     hash::Hash,
+    mem,
     net::IpAddr,
     sync::Arc,
 };
@@ -154,7 +155,8 @@ impl Turns {
     }
 
     /// Waits for the turn of `namespace`, among the work of the client `peer` if clients take turns. Returns none if too
-    /// many wait: of the client for which most wait, and of its namespace for which most wait, the last one.
+    /// many wait (of the client for which most wait, and of its namespace for which most wait, the last one is refused), or
+    /// if all are refused.
     pub async fn turn(&self, peer: Option<IpAddr>, namespace: &str) -> Option<Turn> {
         let turn = {
             let mut permits = self.0.lock();
@@ -170,9 +172,21 @@ impl Turns {
         turn.await.ok()
     }
 
+    /// Refuses all who wait now.
+    pub fn refuse_all(&self) {
+        drop(mem::take(&mut self.0.lock().waiting));
+    }
+
     /// Returns how many permits nobody has.
     pub fn free(&self) -> usize {
         self.0.lock().free
+    }
+}
+
+impl PartialEq for Turns {
+    /// Whether both share the same permits.
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
@@ -274,6 +288,18 @@ mod tests {
         assert!((&mut patient).now_or_never().is_none());
         drop(first);
         assert!(patient.now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_can_be_refused() {
+        let turns = Turns::new(1);
+        let first = turns.turn(None, "a").await;
+        let mut one = Box::pin(turns.turn(None, "a"));
+        assert!((&mut one).now_or_never().is_none());
+        turns.refuse_all();
+        assert!(one.now_or_never().expect("an answer").is_none());
+        drop(first);
+        assert_eq!(turns.free(), 1);
     }
 
     #[tokio::test]
