@@ -9,8 +9,10 @@ use api::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
+    collections::HashMap,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -30,18 +32,21 @@ pub(super) struct WebhookProbe {
     /// Whether the webhook was reached for a driver in any namespace. In a namespace with a broken webhook of its own, the
     /// API server never gets as far as the operator's webhook.
     is_reached: AtomicBool,
+    /// When the first check in each namespace began.
+    begun: Mutex<HashMap<String, Instant>>,
 }
 
 impl WebhookProbe {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, is_reached: AtomicBool::new(false) }
+        Self { client, is_reached: AtomicBool::new(false), begun: Mutex::default() }
     }
 
-    /// Waits until the API server reaches the webhook for a driver in any namespace, or until the check in `namespace`
-    /// has taken [`FOUND_WITHIN`]. Once the webhook has been reached, no further check is made.
+    /// Waits until the API server reaches the webhook for a driver in any namespace, or until the first check in `namespace`
+    /// began [`FOUND_WITHIN`] ago: after that, nobody waits for more than one answer. Once the webhook has been reached, no
+    /// further check is made.
     pub(super) async fn reached(&self, namespace: &str) {
-        let begun = Instant::now();
         while !self.is_reached.load(Ordering::Relaxed) {
+            let begun = *self.begun.lock().entry(namespace.to_owned()).or_insert_with(Instant::now);
             match self.finds(namespace).await {
                 Ok(()) => self.is_reached.store(true, Ordering::Relaxed),
                 Err(_) if begun.elapsed() < FOUND_WITHIN => sleep(AGAIN).await,
@@ -109,5 +114,8 @@ mod tests {
         let webhook_probe = WebhookProbe::new(webhook_probe.client);
         webhook_probe.reached("broken").await;
         assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+        let begun = Instant::now();
+        webhook_probe.reached("broken").await;
+        assert!(begun.elapsed() < AGAIN, "and once");
     }
 }
