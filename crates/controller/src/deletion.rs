@@ -215,6 +215,24 @@ mod tests {
         assert_eq!(told(&asked), [APPLICATION]);
     }
 
+    /// Once, each refusal counted as done, so that a driver with the finalizer was forgotten without a word.
+    #[tokio::test]
+    async fn the_finalizer_of_a_driver_is_done_with_if_the_pod_is_another_one_or_gets_none() {
+        for (field, is_done) in
+            [("metadata.uid", true), ("metadata.finalizers", true), ("spec.tolerations", false)]
+        {
+            let refusal = json!({
+                "kind": "Status", "status": "Failure", "reason": "Invalid", "code": 422,
+                "details": {"causes": [{"reason": "FieldValueForbidden", "field": field}]},
+            });
+            let client = api_server(move |_| ready((422, refusal.clone())));
+            let (name, uid) = ("pi-driver".to_owned(), "d1".to_owned());
+            let release = Action::ProtectDriver { name, uid, protect: false };
+            let done = execute::about_pods(&client, "ours", release).await;
+            assert_eq!(done.is_ok(), is_done, "{field}");
+        }
+    }
+
     /// Once, such a driver was deleted if the watch of pods was behind.
     #[tokio::test]
     async fn a_driver_that_has_lost_its_owner_by_now_is_kept() {

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Client, ResourceExt,
     api::{DeleteParams, Patch, Preconditions},
+    core::Status,
 };
 use plan::{Action, PodPatch, events};
 use serde_json::{Value, json};
@@ -111,14 +112,21 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             warn!(%status, "the status of a pod is not changed");
             Ok(())
         }
-        // Another pod has the name by now, whose uid no patch can change; or the pod is being deleted, and gets no finalizer.
         Err(kube::Error::Api(status))
-            if status.is_invalid() && matches!(action, Action::ProtectDriver { .. }) =>
+            if matches!(action, Action::ProtectDriver { .. }) && is_too_late(&status) =>
         {
             Ok(())
         }
         done => calls::done_or_gone(done).map_err(Error::api(what)),
     }
+}
+
+/// Whether finalizers cannot be changed because another pod has the name by now, whose uid no patch can change, or because
+/// the pod is being deleted, and gets no finalizer.
+fn is_too_late(refusal: &Status) -> bool {
+    let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
+    refusal.is_invalid()
+        && causes.any(|cause| ["metadata.uid", "metadata.finalizers"].contains(&&*cause.field))
 }
 
 /// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
