@@ -91,7 +91,7 @@ fn judged(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> Optio
     (!does_it).then_some(if is_stalled { STALLED } else { RECONCILING })
 }
 
-const SUBMITTED: &str = "Submitted";
+pub(super) const SUBMITTED: &str = "Submitted";
 const RUNNING: &str = "Running";
 const SUCCEEDED: &str = "Succeeded";
 const FAILED: &str = "Failed";

@@ -6,7 +6,7 @@
 //! precedence: if it exists with all objects that it needs, the operator follows it, whatever the outcome of the
 //! submission is.
 
-use super::{Cause, EVENTUALLY, Pass, SOON, history, restart};
+use super::{Cause, EVENTUALLY, Pass, SOON, conditions::SUBMITTED, history, restart};
 use crate::{
     Action, Driver, Plan, SubmissionProgress, between,
     driver::{self, Standing},
@@ -19,7 +19,7 @@ use api::{
     excerpt,
 };
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use pods::PodSummary;
 use std::time::Duration;
 use submission::{
@@ -257,9 +257,9 @@ impl Pass<'_> {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
 
-    /// Returns the plan that carries out `actions` and waits until `pods` are gone. If one that was deleted before stays for
-    /// [`LONG`], the status says which: the pods of a lost node stay until somebody deletes the node or the pods, and those with a
-    /// finalizer until it is removed.
+    /// Returns the plan that carries out `actions` and waits until `pods` are gone. If that takes [`LONG`], the status says which
+    /// of those that were deleted before stays: the pods of a lost node stay until somebody deletes the node or the pods, and
+    /// those with a finalizer until it is removed.
     pub(super) fn until_gone<'p>(
         &self,
         pods: impl IntoIterator<Item = &'p PodSummary>,
@@ -281,13 +281,19 @@ impl Pass<'_> {
         plan
     }
 
-    /// Returns the time since which the application does not do what its spec asks for: that of its condition, or of its
+    /// Returns the time since which the application waits for its next driver, or for the end of its pods: the latest time at
+    /// which it has ceased to do what its spec asks for, has left its driver, or has tried to submit; at least that of its
     /// creation.
     fn waits_since(&self) -> Option<Timestamp> {
-        let mut conditions = self.status.conditions.iter();
-        let reconciling = conditions.find(|condition| condition.type_ == RECONCILING);
-        let since = reconciling.map(|condition| &condition.last_transition_time);
-        since.or(self.application.metadata.creation_timestamp.as_ref()).map(|time| time.0)
+        let is_told = |condition: &&Condition| match &*condition.type_ {
+            SUBMITTED => condition.status == "False",
+            other => other == RECONCILING,
+        };
+        let told = self.status.conditions.iter().filter(is_told);
+        let told = told.map(|condition| &condition.last_transition_time);
+        let others =
+            [&self.status.last_submission_attempt_time, &self.application.metadata.creation_timestamp];
+        told.chain(others.into_iter().flatten()).map(|time| time.0).max()
     }
 }
 
