@@ -99,6 +99,7 @@ impl Applications {
         let [namespace, name, uid] =
             [&about.namespace, &about.name, &about.uid].map(|field| field.clone().unwrap_or_default());
         let Source { cluster, queue, .. } = self;
+        let is_deletion = matches!(auxiliary, AuxiliaryAction::Delete(_));
         let act = self.act(&namespace, &uid, child, auxiliary);
         let done = async {
             if let Some(why) = taken {
@@ -115,7 +116,8 @@ impl Applications {
         if why.is_none() {
             debug!(kind = %child.kind, name = child.name, "done in the background");
         }
-        let is_known = self.end(&uid, child, why.is_none().then(|| run.clone()));
+        let is_made = why.is_none() && !is_deletion;
+        let is_known = self.end(&uid, child, is_made.then(|| run.clone()));
         if let Some(why) = why.as_ref().filter(|_| is_known) {
             warn!(namespace, application = name, why, "not done");
             // Its name follows from the run and the reason, so that it is stored once, however often the attempt fails.
@@ -178,8 +180,8 @@ impl Applications {
         self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
-    /// Records that the work on an object has ended, and the run for which it has succeeded, if it has. Returns whether the
-    /// application is still known.
+    /// Records that the work on an object has ended, and the run for which the object is there now, if it is. Returns whether
+    /// the application is still known.
     fn end(&self, uid: &str, child: &ObjectKey, made_for: Option<String>) -> bool {
         let mut notes = self.memory.lock();
         let tried = notes.get_mut(uid).and_then(|note| note.tries.get_mut(child));
@@ -240,17 +242,24 @@ mod tests {
         tests::{api_server, application},
     };
     use api::ObjectKind;
-    use kube::runtime::{reflector, watcher::Event};
+    use kube::{
+        Client,
+        runtime::{reflector, watcher::Event},
+    };
     use plan::namespaces::Namespaces;
     use serde_json::{from_value, json};
-    use std::future::pending;
+    use std::future::{pending, ready};
 
     const ADDRESS: &str = "ui.example.com/ours/pi";
 
     /// Returns a worker of an operator that drives the namespaces `ours` and `theirs` and knows these applications, each
     /// with its namespace, name and uid.
     fn driven(applications: &[(&str, &str, &str)]) -> Applications {
-        let setup = Setup::of_tests(api_server(|_| pending()), "ours");
+        driven_at(api_server(|_| pending()), applications)
+    }
+
+    fn driven_at(client: Client, applications: &[(&str, &str, &str)]) -> Applications {
+        let setup = Setup::of_tests(client, "ours");
         let (store, mut writer) = reflector::store();
         for (namespace, name, uid) in applications {
             let metadata = json!({"name": name, "namespace": namespace, "uid": uid});
@@ -268,6 +277,31 @@ mod tests {
         let asked = AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect());
         let key = (namespace.to_owned(), name.to_owned());
         driven.memory.with(uid, |note| note.asked = Some((key, asked)));
+    }
+
+    /// Of a kind that nobody tells of, it would not have been made again for the same run.
+    #[tokio::test]
+    async fn what_was_deleted_does_not_count_as_made() {
+        let made = json!({"metadata": {"name": "pi-ui-svc"}});
+        let driven = driven_at(api_server(move |_| ready((200, made.clone()))), &[("ours", "pi", "1")]);
+        let child = ObjectKind::SERVICE.named("pi-ui-svc");
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "pi-ui-svc"}});
+        for (action, made_for) in [
+            (AuxiliaryAction::Make(service), Some("run".to_owned())),
+            (AuxiliaryAction::Delete(child.clone()), None),
+        ] {
+            driven.begin("1", &child, Vec::new(), Timestamp::UNIX_EPOCH);
+            let about = ObjectReference {
+                namespace: Some("ours".to_owned()),
+                name: Some("pi".to_owned()),
+                uid: Some("1".to_owned()),
+                ..ObjectReference::default()
+            };
+            driven.carry_out(about, "run".to_owned(), &child, action, None).await;
+            let tried = driven.memory.with("1", |note| note.tries[&child].clone());
+            assert!(tried.ended.is_some());
+            assert_eq!(tried.made_for, made_for);
+        }
     }
 
     /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.

@@ -66,7 +66,8 @@ pub struct Try {
     pub count: u32,
     /// When the last attempt ended; none while it is running.
     pub ended: Option<Timestamp>,
-    /// The submission id of the run for which the last attempt has succeeded; none if it has not.
+    /// The submission id of the run for which the last attempt has made the object as it should be; none if it has failed, or
+    /// deleted the object.
     pub made_for: Option<String>,
     /// The addresses that the last attempt gives to an Ingress. They count as taken before the watch reports the Ingress, so
     /// that two applications cannot get the same address at the same time.
