@@ -1,12 +1,18 @@
 //! Checks values by a table of rules, most of them Kubernetes'. A rule is about one value, or about the fields of one object.
 
 use super::names::{is_label_key, is_label_value, is_object_name, is_port_name};
-use api::{is_segment, quantity};
+use api::{LONGEST_LABEL, is_segment, quantity};
 use core::net::IpAddr;
 use serde_json::{Map, Value, json};
+use std::sync::LazyLock;
 
-/// The rules, one in each line; the first lines say how to read them.
-const RULES: &str = include_str!("rules.txt");
+/// The rules: for each the kind of value, the way to what is checked, the name of the rule, and the words about what breaks it.
+/// The first lines of the file say how to read them. It is split once, since an object can have thousands of values to check.
+static RULES: LazyLock<Vec<[&str; 4]>> = LazyLock::new(|| {
+    let lines = include_str!("rules.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let columns = lines.map(|line| line.splitn(4, ' ').collect::<Vec<_>>());
+    columns.map(|columns| columns.try_into().expect("each line has four columns")).collect()
+});
 
 /// Kubernetes' limit for the name of a container's port, in characters.
 const LONGEST_PORT_NAME: usize = 15;
@@ -23,13 +29,8 @@ const FIELDS: [&str; 10] = [
 /// Calls `found` for each mistake of a value of this kind: with its path below the value, such as `.ports[0]`, and with what is
 /// wrong there.
 pub(super) fn check(kind: &str, value: &Value, found: &mut dyn FnMut(String, String)) {
-    for line in RULES.lines() {
-        let mut columns = line.splitn(4, ' ');
-        if columns.next() == Some(kind) {
-            let mut column = || columns.next().unwrap_or_default();
-            let (path, name, words) = (column(), column(), column());
-            Rule { name, words }.check(value, path, value, found);
-        }
+    for [_, path, name, words] in RULES.iter().filter(|[of, ..]| *of == kind) {
+        Rule { name, words }.check(value, path, value, found);
     }
 }
 
@@ -68,8 +69,9 @@ impl Rule<'_> {
                 for (i, inner) in list(value).enumerate() {
                     go_on(&|| format!("[{i}]"), inner, path, item);
                 }
-                // The keys of labels are no fields.
-                for (field, inner) in entries(value).filter(|(field, _)| *field != "matchLabels") {
+                // The keys of labels are no fields, and no field of Kubernetes is longer: each mistake below has its name.
+                let is_field = |name: &str| name != "matchLabels" && name.len() <= LONGEST_LABEL;
+                for (field, inner) in entries(value).filter(|(field, _)| is_field(field)) {
                     go_on(&|| format!(".{field}"), inner, path, item);
                 }
             }
@@ -97,9 +99,13 @@ impl Rule<'_> {
             return None;
         }
         let number = value.is_number().then(|| value.to_string());
-        let words = self.words.replace("<value>", number.as_deref().unwrap_or(text));
-        let words = words.replace("<name>", self::text(item, "name"));
-        Some(words.replace("<operator>", self::text(item, "operator")))
+        // All at once: the text may have such words in it, thousands of times.
+        let words = self.words.split(['<', '>']).map(|word| match word {
+            "value" => number.as_deref().unwrap_or(text),
+            "name" | "operator" => self::text(item, word),
+            word => word,
+        });
+        Some(words.collect())
     }
 }
 
@@ -206,10 +212,29 @@ mod tests {
         });
         let values = [json!(""), json!(" /.."), json!(-1), json!({}), exists];
         let others = ["In", "in"].map(|operator| json!({"key": "k", "operator": operator}));
-        for line in RULES.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let rule = line.split(' ').nth(2).unwrap();
+        for [kind, path, rule, _] in &*RULES {
             let mut all = values.iter().chain(&others);
-            assert!(all.any(|value| !is_kept(rule, value, value.as_str().unwrap_or_default())), "{line}");
+            let is_broken = |value: &Value| !is_kept(rule, value, value.as_str().unwrap_or_default());
+            assert!(all.any(is_broken), "{kind} {path} {rule}");
+        }
+    }
+
+    /// A name of some hundred kilobytes made a message of some gigabytes.
+    #[test]
+    fn the_words_about_a_value_are_not_longer_because_they_are_in_the_value() {
+        let name = "<name>".repeat(1000);
+        let key = "k".repeat(1000);
+        let nodes = vec![json!({"key": "k", "operator": "<operator>"}); 100];
+        for (kind, value, expected) in [
+            ("Volume", json!({"name": name}), 1),
+            ("Container", json!({"name": "a", "env": [{"name": format!("{name}=")}]}), 1),
+            ("Pod", json!({"affinity": {"nodeAffinity": nodes}}), 100),
+            ("Pod", json!({"affinity": {key: nodes}}), 0),
+        ] {
+            let mut found = Vec::new();
+            check(kind, &value, &mut |path, why| found.push(path + &why));
+            assert_eq!(found.len(), expected, "{kind}");
+            assert!(found.iter().all(|text| text.len() < 7000), "{kind}");
         }
     }
 }
