@@ -5,6 +5,7 @@ use super::{
     decision::{Change, Decision},
 };
 use api::{ScheduledSparkApplication, SparkApplication, State, fill_in};
+use json_patch::PatchOperation;
 use plan::quota;
 use serde_json::{Value, json};
 use submission::exposure::exposure_rights;
@@ -52,12 +53,15 @@ pub(super) fn completed(change: &Change) -> Decision {
     }
     let sent = json!({"spec": shallow(&change.object["spec"], 1)});
     let mut completed = sent.clone();
-    match completed["spec"].as_object_mut().map(fill_in) {
-        Some(Ok(())) => {
-            Decision::Admitted { patch: json_patch::diff(&sent, &completed), warnings: Vec::new() }
-        }
-        Some(Err(_)) | None => Decision::ALLOWED,
+    let Some(Ok(())) = completed["spec"].as_object_mut().map(fill_in) else { return Decision::ALLOWED };
+    let patch = json_patch::diff(&sent, &completed);
+    // A default would replace what is written and was not copied. That is of another type than the field, which the API server
+    // reports after this.
+    let mut added = patch.0.iter().filter(|operation| matches!(operation, PatchOperation::Add(_)));
+    if added.any(|added| change.object.pointer(added.path().as_str()).is_some()) {
+        return Decision::ALLOWED;
     }
+    Decision::Admitted { patch, warnings: Vec::new() }
 }
 
 /// Returns an object without lists and without what is nested by more than so many levels. There are no defaults in these parts
