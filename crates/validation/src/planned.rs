@@ -9,7 +9,7 @@ use super::{
 use api::{Role, SparkApplication, SparkApplicationSpec, conf, volume};
 use serde_json::Value;
 use spark_client::{NotNative, Objects, Submission};
-use std::collections::BTreeMap;
+use std::{cell::LazyCell, collections::BTreeMap};
 use submission::{field_of, model, model_submission, stated_in};
 
 /// What becomes of files of the user's machine that an application names.
@@ -139,9 +139,18 @@ fn with_metadata(application: &SparkApplication) -> SparkApplication {
 
 /// Refuses the application for what Kubernetes refuses of `object`, a pod of `role` or an object beside the driver's pod.
 fn check(subject: &Subject, object: &Value, role: Option<Role>) {
+    // By their names, and made once: there can be thousands of volumes and as many mistakes.
+    let volumes = LazyCell::new(|| {
+        let names = subject.spec.volumes.iter().map(|volume| volume.json()["name"].as_str());
+        names
+            .enumerate()
+            .map(|(position, name)| (name.unwrap_or_default(), position))
+            .collect::<BTreeMap<_, _>>()
+    });
+    let position = |name: &str| volumes.get(name).copied();
     for (place, why) in kubernetes::mistakes(object) {
         let mut findings = subject.findings.borrow_mut();
-        if let Some(field) = role.and_then(|role| field(subject, role, &place)) {
+        if let Some(field) = role.and_then(|role| field(subject, role, &place, &position)) {
             findings.refuse(field, why);
         } else if let Some(role) = role {
             findings.refuse(subject.field(role), format_args!("its pods would have {place}: {why}"));
@@ -165,8 +174,14 @@ fn images(subject: &Subject, pod: &Value, role: Role) {
     }
 }
 
-/// Returns the field that the user wrote and from which `place` of a pod was made.
-fn field(subject: &Subject, role: Role, place: &Place) -> Option<String> {
+/// Returns the field that the user wrote and from which `place` of a pod was made. `position` is that of the last volume of
+/// a name in the spec.
+fn field(
+    subject: &Subject,
+    role: Role,
+    place: &Place,
+    position: &dyn Fn(&str) -> Option<usize>,
+) -> Option<String> {
     let key = |prefix: &str, name: &str| conf::kubernetes(role, &format!("{prefix}{name}"));
     let configured = |key: &str| subject.configured(key).map(|(path, _)| path);
     let stated = |key: String| configured(&key).or_else(|| stated_in(&subject.spec, &key));
@@ -183,10 +198,9 @@ fn field(subject: &Subject, role: Role, place: &Place) -> Option<String> {
         Place::Annotation(name) => stated(key(conf::ANNOTATION_PREFIX, name)),
         Place::Name(_) => configured(conf::EXECUTOR_POD_NAME_PREFIX).filter(|_| role == Role::Executor),
         Place::Volume(name) => {
-            let of_spec = subject.spec.volumes.iter().rposition(|volume| volume.json()["name"] == **name);
             let of_secret =
                 || configured(&key(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?));
-            of_spec.map(|place| format!("volumes[{place}]")).or_else(of_secret)
+            position(name).map(|position| format!("volumes[{position}]")).or_else(of_secret)
         }
         Place::Field(path) => {
             let has_template = role.pod(&subject.spec).template.is_some();
@@ -200,7 +214,10 @@ fn field(subject: &Subject, role: Role, place: &Place) -> Option<String> {
 fn of_pod(spec: &SparkApplicationSpec, role: Role, path: &str) -> Option<String> {
     let (pod, name) = (role.pod(spec), role.as_str());
     if let Some(field) = path.strip_prefix("containers[0].") {
-        let is_configured = |prefix: &str| spec.spark_conf.keys().any(|key| key.starts_with(prefix));
+        let is_configured = |prefix: &str| {
+            let mut from = spec.spark_conf.range(prefix.to_owned()..);
+            from.next().is_some_and(|(key, _)| key.starts_with(prefix))
+        };
         let is_stated = match field {
             "env" => !pod.env.is_empty() && !is_configured(&conf::env(role, "")),
             "envFrom" => !pod.env_from.is_empty(),
