@@ -27,11 +27,10 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
         let containers = ["containers", "initContainers"].into_iter().filter_map(in_template).flatten();
         let beside = pod.sidecars.iter().chain(&pod.init_containers).map(Embedded::json).chain(containers);
         let beside = beside.flat_map(|container| container["volumeMounts"].as_array().into_iter().flatten());
-        let template = in_template("volumes");
-        let of_template =
-            |name: &&Value| template.is_some_and(|all| all.iter().any(|volume| volume["name"] == **name));
-        let beside =
-            beside.map(|mount| &mount["name"]).filter(|name| !of_template(name)).filter_map(Value::as_str);
+        let template = in_template("volumes").into_iter().flatten();
+        let of_template: BTreeSet<_> = template.filter_map(|volume| volume["name"].as_str()).collect();
+        let beside = beside.filter_map(|mount| mount["name"].as_str());
+        let beside = beside.filter(|name| !of_template.contains(name));
         let names = mounts.filter_map(|mount| mount.json()["name"].as_str()).chain(beside);
         let mounted = names.filter_map(|name| unused.remove(&Some(name))).cloned();
         let secrets = unmountable_secrets(application, role);
