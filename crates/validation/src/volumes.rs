@@ -1,5 +1,5 @@
-//! Checks that every mount of scratch space refers to an existing volume and that every mount has its own path. Warns of other
-//! mounts without a volume.
+//! Checks that every mount of scratch space refers to an existing volume and that every mount of a volume in the spec has its
+//! own path. Warns of other mounts without a volume. Mounts of other volumes are checked in the planned pods.
 
 use super::Subject;
 use api::{Role, SparkPodSpec, volume};

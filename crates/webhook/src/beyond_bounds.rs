@@ -21,7 +21,7 @@ pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option
     let [new, old] = [object, old].map(fields);
     let spec = new.get("spec").map(|spec| spec.get());
     let deletion = fields(new.get("metadata").copied()).remove("deletionTimestamp");
-    // As in `applications::decided`: an object is allowed if it is being deleted or if its spec is unchanged. The texts of
+    // As in `Checks::findings`: an object is allowed if it is being deleted or if its spec is unchanged. The texts of
     // specs are compared: the API server writes both in the same way.
     let is_kept = deletion.is_some_and(|value| value.get() != "null")
         || spec.is_some() && spec == old.get("spec").map(|spec| spec.get());

@@ -1,5 +1,5 @@
 //! Receives the bodies of requests and sends those of answers, with a limit of time and size for each body of a request,
-//! of time for answers that nobody takes, and a memory limit for all bodies together.
+//! and a memory limit for all bodies together. Answers that nobody takes end with their connection: see [`Use`].
 
 use super::connection_limit::Use;
 use axum::{

@@ -1,5 +1,5 @@
-//! Chooses which connections are closed if there are too many: of the client with the most connections, those that have
-//! been idle for longest.
+//! Chooses which connections are closed: those whose client is idle or takes no answer for too long, and if there are too
+//! many, of the client with the most connections those that have been idle for longest.
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
