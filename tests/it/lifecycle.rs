@@ -13,6 +13,7 @@ use plan::{
     events::Event,
     executor_trial::Trial,
     executors::MOST_EXECUTORS,
+    extension::AT_ONCE,
     lifecycle::{self, questions},
     submission_plan::Submitter,
 };
@@ -295,6 +296,28 @@ fn an_application_says_that_it_waits_for_a_pod_of_an_earlier_one_of_its_name() {
          the pod with --force";
     assert_eq!(said_after(59), (State::New, None));
     assert_eq!(said_after(60), (State::New, Some(message.to_owned())));
+}
+
+/// The last of 101 executors is deleted in the next turn, and the status said that it stays.
+#[test]
+fn a_pod_that_a_later_turn_deletes_is_not_said_to_stay() {
+    let spec = json!({"suspend": true});
+    let status = json!({"applicationState": {"state": "SUSPENDING"}});
+    let mut application = pi(spec.as_object().unwrap(), Some(status));
+    application.metadata.creation_timestamp = Some(Time(begin()));
+    let id = Run::next(&application).id;
+    let owner = json!({"kind": "Pod", "name": "pi-driver", "uid": "d1"});
+    let executor = |number| {
+        let name = format!("pi-exec-{number}");
+        let pod = json!({"name": name, "uid": name, "role": "executor", "controller": owner});
+        record(pod, &json!({}), &id)
+    };
+    let strays = (0..=AT_ONCE).map(executor).collect();
+    let seen = Observed { driver: Driver::Gone, strays, ..Observed::default() };
+    let now = begin() + SignedDuration::from_secs(60);
+    let plan = lifecycle::next(&application, &seen, now, &policy(Admin::default()));
+    assert_eq!(plan.actions.len(), AT_ONCE);
+    assert_eq!(plan.status.application_state.error_message, None);
 }
 
 /// Whoever may write a status may write any number into it. Beyond the largest, attempts began at less than none, and

@@ -266,13 +266,10 @@ impl Pass<'_> {
         actions: Vec<Action>,
     ) -> Plan {
         let mut plan = self.acting(actions);
-        let is_deleted_now = |uid: &str| {
-            let mut deleted = plan.actions.iter();
-            deleted.any(|action| matches!(action, Action::DeletePod { uid: other, .. } if other == uid))
-        };
         let is_long = self.waits_since().is_some_and(|since| between(since, self.now) >= LONG);
-        let mut left: Vec<_> =
-            pods.into_iter().filter(|pod| is_long && !is_deleted_now(&pod.uid)).map(stays).collect();
+        // While there are actions, a pod that is not being deleted is deleted now or in a later turn.
+        let is_left = |pod: &&PodSummary| is_long && (pod.terminating || plan.actions.is_empty());
+        let mut left: Vec<_> = pods.into_iter().filter(is_left).map(stays).collect();
         let message = &mut plan.status.application_state.error_message;
         // Of several pods, the one that the status names already is named as long as it is there.
         if !left.is_empty() && !message.as_ref().is_some_and(|message| left.contains(message)) {
