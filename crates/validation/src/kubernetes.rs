@@ -4,7 +4,7 @@
 //! one value are in `rules.txt`, those about several are here.
 
 use super::rules::{self, list, text};
-use api::volume::is_scratch;
+use api::{LONGEST_NAME, excerpt, volume::is_scratch};
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,7 @@ use std::{
 };
 
 /// A place in an object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The name of the object.
     Name(String),
@@ -20,10 +20,18 @@ pub enum Place {
     Label(String),
     /// The annotation with this key.
     Annotation(String),
-    /// The volume of this name.
+    /// The volume of this name, as [`Place::volume`] has it.
     Volume(String),
     /// The path of another field.
     Field(String),
+}
+
+impl Place {
+    /// Returns the place of the volume of this name, which is cut if it is longer than any name: one volume can have thousands of
+    /// mistakes.
+    pub fn volume(name: &str) -> Self {
+        Self::Volume(excerpt::beginning(name.to_owned(), LONGEST_NAME))
+    }
 }
 
 impl fmt::Display for Place {
@@ -77,7 +85,8 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     let mut names = BTreeSet::new();
     for volume in list(&spec["volumes"]) {
         let name = text(volume, "name");
-        let mut add = |why| mistakes.push((Place::Volume(name.to_owned()), why));
+        let place = Place::volume(name);
+        let mut add = |why| mistakes.push((place.clone(), why));
         if !names.insert(name) {
             add(format!("there are two volumes `{name}`"));
         }
@@ -122,6 +131,7 @@ fn of_lists(container: &Value, add: &mut impl FnMut(String, String)) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_kubernetes_refuses_is_found_with_its_place() {
@@ -136,5 +146,18 @@ mod tests {
             let found = mistakes(&pod);
             assert_eq!(found.first().map(|(place, _)| place.to_string()), Some(expected), "{found:?}");
         }
+    }
+
+    /// A name of some hundred kilobytes took some gigabytes.
+    #[test]
+    fn the_name_of_a_volume_is_not_told_in_full_with_each_of_its_mistakes() {
+        let (name, items) = ("v".repeat(1 << 20), vec![json!({"path": "/"}); 2000]);
+        let volume = json!({"name": name, "secret": {"items": items}});
+        let found = mistakes(&json!({
+            "kind": "Pod", "metadata": {"name": "pi-driver"}, "spec": {"volumes": [volume]},
+        }));
+        assert_eq!(found.len(), 2001, "its name, too");
+        let told: usize = found.iter().map(|(place, why)| place.to_string().len() + why.len()).sum();
+        assert!(told < 3 << 20, "{told}");
     }
 }

@@ -144,10 +144,10 @@ fn check(subject: &Subject, object: &Value, role: Option<Role>) {
         let names = subject.spec.volumes.iter().map(|volume| volume.json()["name"].as_str());
         names
             .enumerate()
-            .map(|(position, name)| (name.unwrap_or_default(), position))
+            .map(|(position, name)| (Place::volume(name.unwrap_or_default()), position))
             .collect::<BTreeMap<_, _>>()
     });
-    let position = |name: &str| volumes.get(name).copied();
+    let position = |place: &Place| volumes.get(place).copied();
     for (place, why) in kubernetes::mistakes(object) {
         let mut findings = subject.findings.borrow_mut();
         if let Some(field) = role.and_then(|role| field(subject, role, &place, &position)) {
@@ -180,7 +180,7 @@ fn field(
     subject: &Subject,
     role: Role,
     place: &Place,
-    position: &dyn Fn(&str) -> Option<usize>,
+    position: &dyn Fn(&Place) -> Option<usize>,
 ) -> Option<String> {
     let key = |prefix: &str, name: &str| conf::kubernetes(role, &format!("{prefix}{name}"));
     let configured = |key: &str| subject.configured(key).map(|(path, _)| path);
@@ -200,7 +200,7 @@ fn field(
         Place::Volume(name) => {
             let of_secret =
                 || configured(&key(conf::SECRETS_PREFIX, name.strip_suffix(volume::SECRET_SUFFIX)?));
-            position(name).map(|position| format!("volumes[{position}]")).or_else(of_secret)
+            position(place).map(|position| format!("volumes[{position}]")).or_else(of_secret)
         }
         Place::Field(path) => {
             let has_template = role.pod(&subject.spec).template.is_some();
