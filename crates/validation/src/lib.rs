@@ -37,7 +37,7 @@ use submission::{RoleField, spec_hash::spec_hash};
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
 /// else by a rehearsal.
-const CHECKS: [Check; 33] = [
+const CHECKS: [Check; 34] = [
     Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
     Check::Whole(program::arguments),
@@ -50,6 +50,7 @@ const CHECKS: [Check; 33] = [
     Check::Whole(spark_conf::denied),
     Check::OfRole(spark_conf::contract),
     Check::Whole(spark_conf::references),
+    Check::Whole(spark_conf::lists),
     Check::Whole(spark_conf::without_effect),
     Check::Whole(spark_conf::unknown),
     Check::OfRole(spark_conf::of_volumes),

@@ -63,6 +63,26 @@ pub(super) fn references(subject: &Subject) {
     }
 }
 
+/// The most elements of a list each of which becomes a part of a pod. An element of two bytes takes more than 1 KiB of a planned
+/// pod, and the API server stores no pod with some thousand directories.
+const MOST_ELEMENTS: usize = 1000;
+
+/// Refuses lists in one text that make a pod too large to be planned.
+pub(super) fn lists(subject: &Subject) {
+    let refuse = |path: String, elements: usize| {
+        if elements > MOST_ELEMENTS {
+            let why =
+                format_args!("is a list of {elements} elements, and at most {MOST_ELEMENTS} are possible");
+            subject.refuse(path, why);
+        }
+    };
+    let elements = |list: &String| list.split(',').count();
+    for key in [submit_conf::LOCAL_DIR, conf::IMAGE_PULL_SECRETS] {
+        refuse(property(key), subject.spec.spark_conf.get(key).map_or(0, elements));
+    }
+    refuse("imagePullSecrets".to_owned(), subject.spec.image_pull_secrets.iter().map(elements).sum());
+}
+
 /// Warns of properties that the operator sets as well and overrides. ([`super::planned`] warns of those that a field sets.)
 pub(super) fn without_effect(subject: &Subject) {
     let given = &subject.spec.spark_conf;
@@ -168,3 +188,40 @@ pub(super) fn of_volumes(subject: &Subject, role: Role, _: &SparkPodSpec) {
 /// the beginning of settings.
 const VOLUMES: [&str; 4] = ["emptyDir", "hostPath", "nfs", "persistentVolumeClaim"];
 const VOLUME_SETTINGS: &str = include_str!("volume-settings.txt");
+
+#[cfg(test)]
+mod tests {
+    use super::MOST_ELEMENTS;
+    use crate::{Files, examine};
+    use serde_json::{from_value, json};
+
+    /// A list of 256 KiB made pods of a gigabyte.
+    #[test]
+    fn no_list_makes_more_of_a_pod_than_a_pod_can_have() {
+        let invalid = |elements: usize| {
+            let list = |of: &str| (0..elements).map(|i| format!("{of}{i}")).collect::<Vec<_>>().join(",");
+            let application = json!({
+                "metadata": {"name": "pi", "namespace": "default"},
+                "spec": {
+                    "type": "Python", "mode": "cluster", "sparkVersion": "4.0.1", "image": "spark:4.0.1",
+                    "mainApplicationFile": "local:///pi.py", "driver": {}, "executor": {},
+                    "imagePullSecrets": [list("s")],
+                    "sparkConf": {
+                        "spark.local.dir": list("/d"),
+                        "spark.kubernetes.container.image.pullSecrets": list("s"),
+                    },
+                },
+            });
+            let found = examine(&from_value(application).unwrap(), Files::Stay);
+            found.invalid.into_iter().map(|invalid| invalid.field).collect::<Vec<_>>()
+        };
+        assert_eq!(invalid(MOST_ELEMENTS), Vec::<String>::new());
+        let all = [
+            "sparkConf[spark.local.dir]",
+            "sparkConf[spark.kubernetes.container.image.pullSecrets]",
+            "imagePullSecrets",
+        ];
+        assert_eq!(invalid(MOST_ELEMENTS + 1), all.map(|field| format!("spec.{field}")));
+        assert_eq!(invalid(MOST_ELEMENTS * 10), all.map(|field| format!("spec.{field}")));
+    }
+}
