@@ -105,8 +105,7 @@ impl Reconciler for Context {
         if application.status.clone().unwrap_or_default() != status {
             let written = self.source.write(application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
-                let unanswered = (application.clone(), status.clone());
-                self.source.memory.with(&uid, |note| note.unanswered.push(unanswered));
+                self.source.memory.with(&uid, |note| note.maybe_wrote(application, status.clone()));
             }
             written?;
             metrics.written(application, &status, now, policy.executor_limit);

@@ -1,8 +1,12 @@
 //! Keeps what a reconcile loop has to remember about each object between two reconciles.
 
 use super::{Error, Key};
-use api::{ObjectKey, SparkApplication, SparkApplicationStatus, version};
+use api::{
+    ExecutorSpec, ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus, SparkPodSpec,
+    version,
+};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use parking_lot::{Mutex, MutexGuard};
 use plan::{
@@ -22,6 +26,9 @@ use tracing::{debug, warn};
 /// The longest pause between two attempts if a reconcile keeps failing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
+/// How many writes without an answer are remembered of an application.
+const MOST_UNANSWERED: usize = 2;
+
 /// The notes about all objects, by uid. Cheap to clone: all clones share one memory.
 #[derive(Clone, Default)]
 pub(super) struct ReconcileMemory(Arc<Mutex<HashMap<String, Note>>>);
@@ -36,9 +43,9 @@ pub(super) struct Note {
     is_before_list: bool,
     /// When this process last wrote the status; recorded for applications only.
     pub recorded: Option<Timestamp>,
-    /// The writes of an application's status that the API server has not answered: the application before each, and the
-    /// status.
-    pub unanswered: Vec<(SparkApplication, SparkApplicationStatus)>,
+    /// The writes of an application's status that the API server has not answered: what counts of the application before each,
+    /// and the status.
+    unanswered: Vec<(SparkApplication, SparkApplicationStatus)>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
     /// The uid of the last driver or server whose executors the API server was asked about, and when.
@@ -78,6 +85,24 @@ impl Note {
         self.written = version(answer);
         self.is_before_list = false;
         self.unanswered.clear();
+    }
+
+    /// Records that `status` may have been written in place of that of `application`: the API server did not answer. What the
+    /// metrics do not count is not kept, nor are more than [`MOST_UNANSWERED`]: a status that makes an object too large for etcd
+    /// never gets another answer, and is tried for ever.
+    pub(super) fn maybe_wrote(&mut self, application: &SparkApplication, status: SparkApplicationStatus) {
+        let ObjectMeta { namespace, labels, creation_timestamp, resource_version, .. } =
+            application.metadata.clone();
+        let metadata =
+            ObjectMeta { namespace, labels, creation_timestamp, resource_version, ..ObjectMeta::default() };
+        let labels = application.spec.executor.pod.labels.clone();
+        let pod = SparkPodSpec { labels, ..SparkPodSpec::default() };
+        let executor = ExecutorSpec { pod, ..ExecutorSpec::default() };
+        let spec = SparkApplicationSpec { executor, ..SparkApplicationSpec::default() };
+        let before = SparkApplication { metadata, spec, status: application.status.clone() };
+        // The first and the last: the first may have been carried out, after which the others did not get so far.
+        self.unanswered.truncate(MOST_UNANSWERED - 1);
+        self.unanswered.push((before, status));
     }
 
     /// Returns that write without an answer whose status `application` has, as the watch has reported it. Forgets all such
@@ -193,7 +218,11 @@ mod tests {
         let status: SparkApplicationStatus = from_value(failed).unwrap();
         let [new, edited] = ["1", "2"].map(|version| application(version, &Value::Null));
         let stored = application("2", &json!(status));
-        let unanswered = || Note { unanswered: vec![(new.clone(), status.clone())], ..Note::default() };
+        let unanswered = || {
+            let mut note = Note::default();
+            note.maybe_wrote(&new, status.clone());
+            note
+        };
 
         let mut note = unanswered();
         assert!(note.answered(&new).is_none(), "nobody knows yet");
@@ -210,6 +239,35 @@ mod tests {
         let mut note = unanswered();
         assert!(note.answered(&edited).is_none(), "it was not written, and somebody else has");
         assert!(note.answered(&stored).is_none());
+    }
+
+    /// Once, an application of a megabyte was kept for each try, a minute after the other.
+    #[test]
+    fn few_writes_without_an_answer_are_remembered_and_no_more_of_an_application_than_is_counted() {
+        let mut large = application("1", &Value::Null);
+        large.spec.arguments = vec!["x".repeat(1 << 20)];
+        large.spec.executor.pod.labels.insert("team".to_owned(), "a".to_owned());
+        large.metadata.annotations = Some([("a".to_owned(), "x".repeat(1 << 17))].into());
+        let status = |attempts: i32| {
+            json!({
+                "applicationState": {"state": "FAILED"}, "driverInfo": {}, "submissionAttempts": attempts,
+            })
+        };
+        let note = || {
+            let mut note = Note::default();
+            (1..=100).for_each(|attempts| note.maybe_wrote(&large, from_value(status(attempts)).unwrap()));
+            note
+        };
+        assert_eq!(note().unanswered.len(), MOST_UNANSWERED);
+        for (attempts, is_known) in [(1, true), (50, false), (100, true)] {
+            let stored = application("2", &status(attempts));
+            let found = note().answered(&stored);
+            assert_eq!(found.is_some(), is_known, "{attempts}");
+            if let Some((before, _)) = found {
+                assert_eq!(before.spec.executor.pod.labels, large.spec.executor.pod.labels);
+                assert!(json!(before).to_string().len() < 4096);
+            }
+        }
     }
 
     fn listed(uids: &[&str]) -> HashSet<String> {
