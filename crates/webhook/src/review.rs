@@ -209,6 +209,9 @@ impl Request {
                 (Verdict { patch_type, patch, warnings, ..Verdict::allowed(&self.uid) }, outcome)
             }
             Decision::Refused { subjects, message, warnings } => {
+                // The keys of maps in them may have any length.
+                let cut = |subject| excerpt::beginning(subject, LONGEST_WORD);
+                let subjects: Vec<_> = subjects.into_iter().map(cut).collect();
                 let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
                 let reasons = reasons.into_iter().collect::<Vec<_>>().join(",");
                 self.span(Outcome::Denied, Some(&reasons)).in_scope(|| info!(?subjects, "denied"));
@@ -391,6 +394,27 @@ mod tests {
         log.read_to_string(&mut text).unwrap();
         let lines: Vec<_> = text.lines().filter(|line| line.contains("forged")).collect();
         assert!(matches!(lines[..], [line] if line.contains("not an admission review")), "{text}");
+    }
+
+    /// A key of sparkConf can have some hundred kilobytes, and may be sent again and again.
+    #[tokio::test]
+    async fn no_line_of_the_log_is_as_long_as_a_key_of_an_object() {
+        const LONG: [Decider; 1] =
+            [("", "Pod", |_| ready(Decision::refused(&"k".repeat(50_000), String::new())).boxed())];
+        let (mut log, written) = std::io::pipe().unwrap();
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(written)).finish();
+        let logged = tracing::subscriber::set_default(subscriber);
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"metadata": {}},
+        }});
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, "application/json".parse().unwrap())]);
+        let reviews = Arc::new(Reviews::asking_nothing(&mut Registry::default()));
+        let asked = Asked { kinds: &LONG, ..ASKED };
+        asked.reviewed(Caller::default(), headers, review.to_string().into(), reviews).await;
+        drop(logged);
+        let mut text = String::new();
+        log.read_to_string(&mut text).unwrap();
+        assert!(text.contains("denied") && text.len() < 1000, "{} bytes", text.len());
     }
 
     #[tokio::test]
