@@ -1,19 +1,14 @@
 //! Tests how the API server stores Spark pods that the webhook has customized.
 
-use super::{reinvocation, rights, sparkctl};
+use super::{rights, sparkctl};
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn pods_are_stored_as_they_ask_or_refused_and_what_is_rendered_or_restricted_is_admitted() {
     let namespace = Namespace::new("stored-pods").await;
-    let operator = Operator::start(&namespace).await;
+    let _operator = Operator::start(&namespace).await;
     annotations_that_cannot_be_carried_out_are_refused_with_the_place(&namespace);
-    let reinvoked = namespace.beside("reinvoked").await;
-    reinvocation::a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing(
-        &reinvoked, &operator,
-    )
-    .await;
     let rendered = namespace.beside("rendered").await;
     sparkctl::what_is_rendered_can_be_created_and_arrives_as_it_was_meant(&rendered).await;
     let restricted = namespace.beside("rights-restricted").await;
