@@ -10,7 +10,7 @@ const MOST_CHANGES: usize = 11;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
+async fn servers_are_made_and_made_anew_and_those_of_kubeflow_and_of_deleted_ones_are_left_alone() {
     let namespace = Namespace::new("connect").await;
     let kubeflow = namespace.beside("connect-kubeflow").await;
     let kubeflows = kubeflow_has_made_a_server(&kubeflow).await;
@@ -21,7 +21,6 @@ async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
     )
     .await;
     a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(&kubeflow, &kubeflows).await;
-    a_service_of_somebody_else_is_left_alone_and_named(&namespace.beside("connect-foreign").await).await;
     let deleted = namespace.beside("connect-deleted").await;
     what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(&deleted).await;
     let killed = namespace.beside("connect-killed").await;
@@ -102,20 +101,6 @@ async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: O
     another(namespace, &first).await;
     becomes(namespace, "Provisioning").await;
     namespace.has_event("SparkConnectRestarted", |_| true).await;
-}
-
-async fn a_service_of_somebody_else_is_left_alone_and_named(namespace: &Namespace) {
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "notebook-server"},
-        "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
-    });
-    let foreign = namespace.create::<Service>(&service).await;
-    namespace.apply(&notebook(json!({})));
-    let status = becomes(namespace, "Failed").await;
-    let why = status["conditions"][0]["message"].as_str().unwrap();
-    assert!(why.contains("Service notebook-server"), "{why}");
-    assert_eq!(namespace.get::<Service>("notebook-server").await.unwrap()["spec"], foreign["spec"]);
-    assert_eq!(namespace.pod("notebook-server").await, None);
 }
 
 /// Creates a SparkConnect, and what Kubeflow's operator makes of it. Returns the uid of the server's pod.
