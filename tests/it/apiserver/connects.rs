@@ -120,15 +120,11 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(
     namespace: &Namespace,
     kubeflows: &str,
 ) {
-    let finds = |there: &Value| {
-        let selector = &there["spec"]["selector"];
-        selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server"
-    };
-    namespace.until::<Service>("notebook-server", "finds pods of every version", finds).await;
-    let is_recorded = |there: &Value| {
-        there["status"]["server"]["podIp"] == "10.0.0.7" && there["status"]["state"] == "Ready"
-    };
-    namespace.until::<SparkConnect>("notebook", "is recorded", is_recorded).await;
+    let of_every_version =
+        json!({"spec": {"selector": {"spark-version": null, "spark-role": "connect-server"}}});
+    namespace.has::<Service>("notebook-server", &of_every_version).await;
+    let recorded = json!({"status": {"server": {"podIp": "10.0.0.7"}, "state": "Ready"}});
+    namespace.has::<SparkConnect>("notebook", &recorded).await;
     sleep(A_WHILE).await;
     assert_eq!(uid(&namespace.pod("notebook-server").await.unwrap()), kubeflows);
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"sparkConf": {"spark.a": "b"}}}));
@@ -201,8 +197,8 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     let awake = json!({"spec": {"sleepAfterIdleSeconds": null, "ttlSecondsAfterIdle": null}});
     namespace.merge::<SparkConnect>("notebook", &awake);
     namespace.is_gone::<EndpointSlice>("notebook-server-gateway").await;
-    let leads = |there: &Value| there["spec"]["selector"]["spark-role"] == "connect-server";
-    namespace.until::<Service>("notebook-server", "leads to the server", leads).await;
+    let to_the_server = json!({"spec": {"selector": {"spark-role": "connect-server"}}});
+    namespace.has::<Service>("notebook-server", &to_the_server).await;
 
     // Nobody has connected for years.
     let long_ago = "2020-01-01T00:00:00Z";
@@ -239,8 +235,7 @@ async fn is_ready(namespace: &Namespace, address: &str) {
 
 /// Waits until the server is in this state, and returns the status.
 async fn becomes(namespace: &Namespace, state: &str) -> Value {
-    let is_it = |there: &Value| there["status"]["state"] == state;
-    namespace.until::<SparkConnect>("notebook", &format!("is {state}"), is_it).await["status"].take()
+    namespace.has::<SparkConnect>("notebook", &json!({"status": {"state": state}})).await["status"].take()
 }
 
 /// Waits for a server's pod that is not the one with this uid, and returns it.
