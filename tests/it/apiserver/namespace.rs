@@ -200,6 +200,14 @@ impl Namespace {
         self.status_has(name, &json!({"applicationState": {"state": state}})).await
     }
 
+    /// Waits until the application is in `state`, to which one submission has sufficed, and returns the application.
+    pub(crate) async fn reaches_at_once(&self, name: &str, state: &str) -> Value {
+        let once = json!({
+            "applicationState": {"state": state}, "executionAttempts": 1, "submissionAttempts": 1, "runOrdinal": 1,
+        });
+        self.status_has(name, &once).await
+    }
+
     /// Waits until the status of the application has all that `expected` has, and returns the application.
     pub(crate) async fn status_has(&self, name: &str, expected: &Value) -> Value {
         self.has::<SparkApplication>(name, &json!({"status": expected})).await
