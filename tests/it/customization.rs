@@ -63,6 +63,21 @@ fn a_second_call_changes_nothing_also_of_what_the_api_server_made_of_the_first()
     }
 }
 
+/// Between the two reviews a service mesh adds a container and a variable, and another webhook names the registry of its mirror.
+#[test]
+fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing() {
+    let mut pod = stored(&admitted(&yaml(&data("apiserver/driver-pod.yaml"))));
+    let containers = pod["spec"]["containers"].as_array_mut().unwrap();
+    containers.push(json!({"name": "mesh", "image": "example.com/mesh:1", "resources": {}}));
+    for container in containers {
+        let env = container.as_object_mut().unwrap().entry("env").or_insert_with(|| json!([]));
+        env.as_array_mut().unwrap().push(json!({"name": "MESH", "value": "on"}));
+        let image = container["image"].as_str().unwrap().rsplit('/').next().unwrap();
+        container["image"] = json!(format!("mirror.internal/{image}"));
+    }
+    assert_eq!(admitted(&pod), pod);
+}
+
 /// Usually the API server has set its defaults already before the first review of a pod.
 #[test]
 fn a_pod_with_defaults_gets_as_much_as_one_without() {

@@ -315,7 +315,9 @@ mod tests {
             let taken = driven.begin("1", &ingress, vec![ADDRESS.to_owned()], Timestamp::UNIX_EPOCH);
             assert_eq!(taken, None);
             let holder = driven.holder(&driven.memory.lock(), &[ADDRESS.to_owned()], true, "2");
-            assert_eq!(holder.is_some(), !applications.is_empty());
+            let complaint = "ui.example.com/ours/pi is the address of application pi in namespace ours: choose another one, or \
+                             delete that application";
+            assert_eq!(holder.as_deref(), (!applications.is_empty()).then_some(complaint));
         }
     }
 
@@ -323,7 +325,7 @@ mod tests {
     /// Ingress that named an owner of which there was none.
     #[tokio::test]
     async fn an_ingress_of_another_namespace_takes_no_address_that_no_application_asks_for_there() {
-        let (pi, other, idle, asking) = ("1", "2", "3", "4");
+        let (pi, other, idle, asking, late) = ("1", "2", "3", "4", "7");
         for (what, owner, uid, holds) in [
             ("an owner that does not exist", "nobody", "0", false),
             ("the application that asks for the address", "pi", pi, false),
@@ -331,12 +333,14 @@ mod tests {
             ("an application that asks for no address, as one of its own name", "idle", idle, false),
             ("another uid of an application that asks for the address", "asking", "5", false),
             ("an application that asks for the address in its own namespace", "asking", asking, true),
+            ("an application that was not looked at yet", "late", late, true),
         ] {
             let applications = [
                 ("ours", "pi", pi),
                 ("ours", "other", other),
                 ("theirs", "idle", idle),
                 ("theirs", "asking", asking),
+                ("theirs", "late", late),
             ];
             let driven = driven(&applications);
             asks(&driven, applications[1], &[ADDRESS]);

@@ -1,7 +1,7 @@
 //! Proves that the Secret, the caBundle and the webhook's certificate stay consistent.
 
 use super::DEADLINE;
-use crate::{apiserver::prelude::*, program};
+use crate::apiserver::prelude::*;
 
 pub(crate) const SECRET: &str = "spark-operator-webhook-certs";
 /// The path of the Secret in the API.
@@ -63,23 +63,6 @@ async fn bundles_that_are_overwritten_are_put_back_at_once() {
         }
     };
     timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
-}
-
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn certificates_that_were_made_by_hand_are_used() {
-    let namespace = Namespace::new("own-certificates").await;
-    let pki = namespace.folder.to_str().unwrap();
-    let service = "spark-operator-webhook-svc.spark-operator.svc";
-    let arguments =
-        ["certs", "generate", "--directory", pki, "--dns-name", service, "--dns-name", "localhost"];
-    assert!(program::run(env!("CARGO_BIN_EXE_spark-operator"), &arguments, "").status.success());
-    calls::delete(PATH);
-    let files = format!("--from-file={pki}");
-    kubectl(&["create", "secret", "generic", SECRET, &files, "--namespace", NAMESPACE]);
-    let made = secret();
-    let _operator = Operator::start(&namespace).await;
-    assert_eq!((secret(), ca()), (made, bundle()));
 }
 
 pub(crate) fn secret() -> String {

@@ -10,7 +10,7 @@ const MOST_CHANGES: usize = 11;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
+async fn servers_are_made_and_made_anew_and_those_of_kubeflow_and_of_deleted_ones_are_left_alone() {
     let namespace = Namespace::new("connect").await;
     let kubeflow = namespace.beside("connect-kubeflow").await;
     let kubeflows = kubeflow_has_made_a_server(&kubeflow).await;
@@ -21,7 +21,6 @@ async fn servers_are_made_and_made_anew_and_what_is_not_theirs_is_left_alone() {
     )
     .await;
     a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(&kubeflow, &kubeflows).await;
-    a_service_of_somebody_else_is_left_alone_and_named(&namespace.beside("connect-foreign").await).await;
     let deleted = namespace.beside("connect-deleted").await;
     what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(&deleted).await;
     let killed = namespace.beside("connect-killed").await;
@@ -104,20 +103,6 @@ async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: O
     namespace.has_event("SparkConnectRestarted", |_| true).await;
 }
 
-async fn a_service_of_somebody_else_is_left_alone_and_named(namespace: &Namespace) {
-    let service = json!({
-        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "notebook-server"},
-        "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}},
-    });
-    let foreign = namespace.create::<Service>(&service).await;
-    namespace.apply(&notebook(json!({})));
-    let status = becomes(namespace, "Failed").await;
-    let why = status["conditions"][0]["message"].as_str().unwrap();
-    assert!(why.contains("Service notebook-server"), "{why}");
-    assert_eq!(namespace.get::<Service>("notebook-server").await.unwrap()["spec"], foreign["spec"]);
-    assert_eq!(namespace.pod("notebook-server").await, None);
-}
-
 /// Creates a SparkConnect, and what Kubeflow's operator makes of it. Returns the uid of the server's pod.
 async fn kubeflow_has_made_a_server(namespace: &Namespace) -> String {
     namespace.apply(&notebook(json!({})));
@@ -135,15 +120,11 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(
     namespace: &Namespace,
     kubeflows: &str,
 ) {
-    let finds = |there: &Value| {
-        let selector = &there["spec"]["selector"];
-        selector.get("spark-version").is_none() && selector["spark-role"] == "connect-server"
-    };
-    namespace.until::<Service>("notebook-server", "finds pods of every version", finds).await;
-    let is_recorded = |there: &Value| {
-        there["status"]["server"]["podIp"] == "10.0.0.7" && there["status"]["state"] == "Ready"
-    };
-    namespace.until::<SparkConnect>("notebook", "is recorded", is_recorded).await;
+    let of_every_version =
+        json!({"spec": {"selector": {"spark-version": null, "spark-role": "connect-server"}}});
+    namespace.has::<Service>("notebook-server", &of_every_version).await;
+    let recorded = json!({"status": {"server": {"podIp": "10.0.0.7"}, "state": "Ready"}});
+    namespace.has::<SparkConnect>("notebook", &recorded).await;
     sleep(A_WHILE).await;
     assert_eq!(uid(&namespace.pod("notebook-server").await.unwrap()), kubeflows);
     namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"sparkConf": {"spark.a": "b"}}}));
@@ -216,8 +197,8 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     let awake = json!({"spec": {"sleepAfterIdleSeconds": null, "ttlSecondsAfterIdle": null}});
     namespace.merge::<SparkConnect>("notebook", &awake);
     namespace.is_gone::<EndpointSlice>("notebook-server-gateway").await;
-    let leads = |there: &Value| there["spec"]["selector"]["spark-role"] == "connect-server";
-    namespace.until::<Service>("notebook-server", "leads to the server", leads).await;
+    let to_the_server = json!({"spec": {"selector": {"spark-role": "connect-server"}}});
+    namespace.has::<Service>("notebook-server", &to_the_server).await;
 
     // Nobody has connected for years.
     let long_ago = "2020-01-01T00:00:00Z";
@@ -254,8 +235,7 @@ async fn is_ready(namespace: &Namespace, address: &str) {
 
 /// Waits until the server is in this state, and returns the status.
 async fn becomes(namespace: &Namespace, state: &str) -> Value {
-    let is_it = |there: &Value| there["status"]["state"] == state;
-    namespace.until::<SparkConnect>("notebook", &format!("is {state}"), is_it).await["status"].take()
+    namespace.has::<SparkConnect>("notebook", &json!({"status": {"state": state}})).await["status"].take()
 }
 
 /// Waits for a server's pod that is not the one with this uid, and returns it.

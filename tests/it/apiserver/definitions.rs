@@ -11,7 +11,6 @@ async fn the_api_server_takes_definitions_examples_and_objects_and_refuses_what_
     every_example_is_accepted_in_every_field();
     exposure::kubernetes_takes_what_is_made_in_every_case(&namespace);
     what_is_malformed_is_refused_with_its_field(&namespace);
-    kubectl_explains_every_field().await;
 }
 
 fn the_definitions_are_established_and_can_be_applied_again() {
@@ -59,26 +58,6 @@ fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
         json_patch::merge(&mut malformed["spec"], &changes);
         let refused = calls::tried_in(namespace.name, &malformed).unwrap_err();
         assert!(refused.contains(&format!("\"malformed\" is invalid: {complaint}")), "{refused}");
-    }
-}
-
-async fn kubectl_explains_every_field() {
-    for (field, description) in [
-        ("sparkapp.spec.driver", "The driver: the pod that runs the program's main function"),
-        ("sparkapp.spec.driver.memoryOverhead", "Memory of the pod beside the heap"),
-        ("sparkapp.spec.driver.affinity", "Describes node affinity scheduling rules for the pod"),
-        ("sparkapp.spec.volumes.configMap", "a configMap that should populate this volume"),
-        ("sparkapp.status", "The state of an application and of its runs."),
-        ("scheduledsparkapp.spec", "Which application to run, and when."),
-        ("sparkconn.spec.suspend", "Set to true to stop the server"),
-    ] {
-        // The API server publishes the schemas of new CRDs a moment after it serves the CRDs.
-        let explanation = eventually(&format!("kubectl explains {field}"), async || {
-            try_kubectl_with(&Value::Null, &["explain", field])
-        })
-        .await;
-        assert!(explanation.contains(description), "{field}: {explanation}");
-        assert!(!explanation.contains("<no description>"), "{field}: {explanation}");
     }
 }
 

@@ -78,11 +78,8 @@ async fn an_application_is_submitted_followed_and_completed() {
     // An executor that starts at once is reported as running only.
     let second = spark::make_executor(&namespace, &driver, 2).await;
     kubelet::runs(&namespace, &second).await;
-    let running = namespace
-        .becomes("spark-pi-configmap", "both executors run", |application| {
-            application["status"]["executorState"] == json!({&first: "RUNNING", &second: "RUNNING"})
-        })
-        .await;
+    let both = json!({"executorState": {&first: "RUNNING", &second: "RUNNING"}});
+    let running = namespace.status_has("spark-pi-configmap", &both).await;
     let spark_id = namespace.pod(&first).await.unwrap()["metadata"]["labels"]["spark-app-selector"].take();
     assert_eq!(running["status"]["sparkApplicationId"], spark_id);
     assert_eq!(running["status"]["applicationState"], json!({"state": "RUNNING"}));
@@ -93,11 +90,8 @@ async fn an_application_is_submitted_followed_and_completed() {
     namespace.events_up_to("SparkExecutorCompleted").await;
     namespace.completes("spark-pi-configmap").await;
     namespace.delete::<Pod>(&second).await;
-    let completed = namespace
-        .becomes("spark-pi-configmap", "both executors have completed", |application| {
-            application["status"]["executorState"] == json!({&first: "COMPLETED", &second: "COMPLETED"})
-        })
-        .await;
+    let both = json!({"executorState": {&first: "COMPLETED", &second: "COMPLETED"}});
+    let completed = namespace.status_has("spark-pi-configmap", &both).await;
     let mut expected = status.clone();
     expected["applicationState"] = json!({"state": "COMPLETED"});
     expected["executorState"] = completed["status"]["executorState"].clone();

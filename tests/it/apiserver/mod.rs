@@ -74,8 +74,6 @@ mod quota;
 mod recordings;
 /// Applications that can never work.
 mod refusals;
-/// Other webhooks change pods after our webhook.
-mod reinvocation;
 /// Replicas that are restarted.
 pub(crate) mod restarts;
 mod rights;

@@ -147,6 +147,16 @@ impl Namespace {
         .await
     }
 
+    /// Waits until an object has all that `expected` has, and nothing where that is null; returns the object.
+    pub(crate) async fn has<K: Ours>(&self, name: &str, expected: &Value) -> Value {
+        let has_it = |there: &Value| {
+            let mut merged = there.clone();
+            json_patch::merge(&mut merged, expected);
+            merged == *there
+        };
+        self.until::<K>(name, &format!("has {expected}"), has_it).await
+    }
+
     pub(crate) async fn list<K: Ours>(&self) -> Vec<Value> {
         let objects = self.api::<K>().list(&ListParams::default()).await.unwrap();
         objects.items.iter().map(|object| json!(object)).collect()
@@ -187,10 +197,20 @@ impl Namespace {
 
     /// Waits until the application is in `state`, and returns the application.
     pub(crate) async fn reaches(&self, name: &str, state: &str) -> Value {
-        self.becomes(name, &format!("application {name} is {state}"), |application| {
-            application["status"]["applicationState"]["state"] == state
-        })
-        .await
+        self.status_has(name, &json!({"applicationState": {"state": state}})).await
+    }
+
+    /// Waits until the application is in `state`, to which one submission has sufficed, and returns the application.
+    pub(crate) async fn reaches_at_once(&self, name: &str, state: &str) -> Value {
+        let once = json!({
+            "applicationState": {"state": state}, "executionAttempts": 1, "submissionAttempts": 1, "runOrdinal": 1,
+        });
+        self.status_has(name, &once).await
+    }
+
+    /// Waits until the status of the application has all that `expected` has, and returns the application.
+    pub(crate) async fn status_has(&self, name: &str, expected: &Value) -> Value {
+        self.has::<SparkApplication>(name, &json!({"status": expected})).await
     }
 
     /// Reports that the driver of an application runs; waits until the application is RUNNING, and returns it.

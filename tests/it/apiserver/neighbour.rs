@@ -1,5 +1,4 @@
-//! Runs another admission webhook beside ours. The API server calls webhook configurations in the order of their names:
-//! this webhook either changes pods after ours, or records before ours what the API server sends.
+//! Runs another admission webhook beside ours, which records what the API server sends.
 
 use crate::apiserver::prelude::*;
 use axum::{extract::Path, routing::post};
@@ -7,12 +6,12 @@ use certificates::{Certificates, ServingCertificate};
 use std::net::TcpListener;
 use webhook::{Closing, Limits, Tls, serve_routes};
 
+/// The kinds of the webhook's configurations, and their name: the API server calls configurations in the order of their names.
+const KINDS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
+const NAME: &str = "first-party";
+
 /// The webhook; it and its configurations end when this value is dropped.
-pub(crate) struct Neighbour {
-    /// The kinds and the name of the configurations.
-    configurations: (&'static [&'static str], &'static str),
-    reviewer: Reviewer,
-}
+pub(crate) struct Neighbour(Reviewer);
 
 /// A server that answers reviews; it ends when this value is dropped.
 pub(crate) struct Reviewer {
@@ -59,59 +58,37 @@ impl Reviewer {
 }
 
 impl Neighbour {
-    /// Starts a webhook that applies `change` to every pod that is created in `namespace`, after ours.
-    pub(crate) async fn changing(namespace: &Namespace, change: fn(&mut Value)) -> Self {
-        Self::start(namespace, (&["MutatingWebhookConfiguration"], "third-party"), change).await
-    }
-
     /// Starts a webhook that changes nothing and is called before ours, for all objects for which ours may be called.
     pub(crate) async fn listening(namespace: &Namespace) -> Self {
-        let kinds = &["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-        Self::start(namespace, (kinds, "first-party"), |_| {}).await
-    }
-
-    async fn start(
-        namespace: &Namespace,
-        configurations: (&'static [&'static str], &'static str),
-        change: fn(&mut Value),
-    ) -> Self {
-        let reviewer = Reviewer::start("127.0.0.1", change);
-        let (kinds, name) = configurations;
-        for kind in kinds {
-            configure(kind, name, namespace.name, &reviewer);
+        let neighbour = Self(Reviewer::start("127.0.0.1", |_| {}));
+        for kind in KINDS {
+            configure(kind, namespace.name, &neighbour.0);
         }
-        let neighbour = Self { configurations, reviewer };
         let probe = plain_pod(&json!({"name": "probe"}));
         eventually("the API server has heard of it", async || {
-            let before = neighbour.asked();
+            let before = neighbour.0.asked();
             calls::tried_in(namespace.name, &probe)?;
-            seen(neighbour.asked() == before + kinds.len(), neighbour.asked())
+            seen(neighbour.0.asked() == before + KINDS.len(), neighbour.0.asked())
         })
         .await;
         neighbour
     }
 
-    /// Returns the number of reviews that the webhook has received.
-    pub(crate) fn asked(&self) -> usize {
-        self.reviewer.asked()
-    }
-
     /// Returns the path and the review of each request.
     pub(crate) fn received(&self) -> Vec<(String, Value)> {
-        self.reviewer.received.lock().unwrap().clone()
+        self.0.received.lock().unwrap().clone()
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
-        let (kinds, name) = self.configurations;
-        for kind in kinds {
-            calls::delete(&webhooks(kind, name));
+        for kind in KINDS {
+            calls::delete(&webhooks(kind, NAME));
         }
     }
 }
 
-fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
+fn configure(kind: &str, namespace: &str, reviewer: &Reviewer) {
     let Reviewer { address, ca, .. } = reviewer;
     let path = if kind.starts_with('M') { "mutate" } else { "validate" };
     let rule = |group: &str, version: &str, resources: &[&str]| {
@@ -120,9 +97,9 @@ fn configure(kind: &str, name: &str, namespace: &str, reviewer: &Reviewer) {
     };
     let ours = ["sparkapplications", "scheduledsparkapplications"];
     let configuration = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": NAME},
         "webhooks": [{
-            "name": format!("{path}.{name}.example.com"), "admissionReviewVersions": ["v1"],
+            "name": format!("{path}.{NAME}.example.com"), "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
             "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": ca},
             "rules": [rule("", "v1", &["pods"]), rule("sparkoperator.k8s.io", "v1beta2", &ours)],

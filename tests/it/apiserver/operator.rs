@@ -369,11 +369,12 @@ pub(crate) fn stand_in() -> PathBuf {
 /// Returns the folder in which Spark is unpacked.
 pub(crate) fn spark_home() -> &'static Path {
     static HOME: LazyLock<PathBuf> =
-        LazyLock::new(|| env::var_os("SPARK_HOME").map_or_else(unpacked, PathBuf::from));
+        LazyLock::new(|| env::var_os("SPARK_HOME").map_or_else(|| unpacked(&[]), PathBuf::from));
     &HOME
 }
 
-fn unpacked() -> PathBuf {
-    let output = Command::new("tests/tools/cluster/cluster").arg("spark-home").output().unwrap();
+/// Returns where the Spark is unpacked that these flags ask for.
+pub(crate) fn unpacked(flags: &[&str]) -> PathBuf {
+    let output = run("tests/tools/cluster/cluster", &[&["spark-home"], flags].concat(), "");
     PathBuf::from(program::printed(output).trim())
 }

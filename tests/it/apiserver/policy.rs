@@ -7,11 +7,11 @@ use kube::Error;
 pub(crate) struct AdmissionPolicy([Value; 2]);
 
 impl AdmissionPolicy {
-    /// Applies a policy of the kind `ValidatingAdmissionPolicy` or `MutatingAdmissionPolicy`, and its binding. `spec` is
-    /// the policy's, `binding` the binding's without the name of the policy.
-    pub(crate) fn apply(kind: &str, name: &str, spec: &Value, mut binding: Value) -> Self {
-        binding["policyName"] = json!(name);
-        let objects = [(kind.to_owned(), spec), (format!("{kind}Binding"), &binding)].map(|(kind, spec)| {
+    /// Applies a policy with this `spec`, and its binding.
+    pub(crate) fn apply(name: &str, spec: Value) -> Self {
+        let binding = json!({"policyName": name, "validationActions": ["Deny"]});
+        let kinds = [("ValidatingAdmissionPolicy", spec), ("ValidatingAdmissionPolicyBinding", binding)];
+        let objects = kinds.map(|(kind, spec)| {
             json!({
                 "apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name},
                 "spec": spec,
@@ -36,8 +36,7 @@ impl AdmissionPolicy {
             "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
             "validations": [{"expression": expression, "message": why}],
         });
-        let this =
-            Self::apply("ValidatingAdmissionPolicy", name, &spec, json!({"validationActions": ["Deny"]}));
+        let this = Self::apply(name, spec);
         let mut refused = refused.clone();
         refused["metadata"]["namespace"] = json!(namespace.name);
         eventually("the policy is in force", async || match calls::tried(&refused) {

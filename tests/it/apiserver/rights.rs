@@ -239,16 +239,6 @@ pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_
     executor["metadata"]["name"] = json!("executor-of-server");
     executor["spec"]["containers"][0]["image"] = json!("none");
     kubectl_with(&executor, &create);
-    // One without the fields that the level asks for is told as that.
-    example["metadata"]["name"] = json!("plain");
-    example["spec"]["server"].as_object_mut().unwrap().remove("template");
-    namespace.apply(&example);
-    let says = |there: &Value| {
-        let ready = &there["status"]["conditions"][0];
-        let is_told = ready["message"].as_str().is_some_and(|why| why.contains("violates PodSecurity"));
-        ready["reason"] == "PodRefused" && is_told
-    };
-    namespace.until::<SparkConnect>("plain", "says why there is no server", says).await;
 }
 
 async fn every_port_is_open_for_both_families() {

@@ -24,11 +24,8 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     let mut wanted = schedule("often", &json!({"schedule": "@every 6s", "successfulRunHistoryLimit": 1}));
     wanted["metadata"]["labels"] = json!({"team": "data"});
     namespace.apply(&wanted);
-    let status = becomes(&namespace, "taken", "its first time is dealt with", |status| {
-        status["handledUntil"] == foreign_slot.to_string()
-    })
-    .await;
-    assert_eq!(status["lastRunName"], Value::Null);
+    status_has(&namespace, "taken", &json!({"handledUntil": foreign_slot.to_string(), "lastRunName": null}))
+        .await;
     let there = namespace.application(name(&foreign)).await;
     assert_eq!(there["metadata"]["uid"], foreign["metadata"]["uid"]);
     is_told(&namespace, "taken", "ScheduledRunSkipped").await;
@@ -51,14 +48,11 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
         }])
     );
     assert_eq!(first["spec"]["mainClass"], wanted["spec"]["template"]["mainClass"]);
-    let status = becomes(&namespace, "often", "its first run is recorded", |status| {
-        status["lastRunName"] == first["metadata"]["name"]
-    })
-    .await;
-    assert_eq!(status["scheduleState"], "Scheduled");
-    assert_eq!(status["handledUntil"], slot.to_string());
     let next = slot.checked_add(period).unwrap();
-    assert_eq!(status["nextRun"], next.to_string());
+    let recorded = json!({
+        "lastRunName": name(&first), "scheduleState": "Scheduled", "handledUntil": slot.to_string(), "nextRun": next.to_string(),
+    });
+    let status = status_has(&namespace, "often", &recorded).await;
     assert!((slot..next).contains(&time(&status["lastRun"])), "{status}");
 
     // The next time of `taken` has an application of its own.
@@ -66,21 +60,16 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     assert!(slot_of(&other) > foreign_slot, "{other}");
     let second = nth_run(&namespace, "often", 2).await;
     for (schedule, last) in [("taken", &other), ("often", &second)] {
-        becomes(&namespace, schedule, "its run is recorded", |status| {
-            status["lastRunName"] == last["metadata"]["name"]
-        })
-        .await;
+        status_has(&namespace, schedule, &json!({"lastRunName": name(last)})).await;
         suspend(&namespace, schedule);
     }
     assert_eq!(runs(&namespace, "taken").await.len(), 1);
     for run in [&first, &second] {
         completes(&namespace, name(run)).await;
     }
-    let status = becomes(&namespace, "often", "the first is deleted", |status| {
-        status["pastSuccessfulRunNames"] == json!([name(&second)])
-    })
-    .await;
-    assert_eq!(status["nextRun"], Value::Null, "it is suspended");
+    // The first is deleted, and the schedule is suspended.
+    let pruned = json!({"pastSuccessfulRunNames": [name(&second)], "nextRun": null});
+    status_has(&namespace, "often", &pruned).await;
     namespace.is_gone::<SparkApplication>(name(&first)).await;
     for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
         is_told(&namespace, "often", reason).await;
@@ -112,11 +101,9 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
         .apply(&schedule(&alone, &json!({"concurrencyPolicy": "Forbid", "successfulRunHistoryLimit": 1})));
     let mut last = String::new();
     for _ in 0..3 {
-        let status = becomes(&namespace, &alone, "another one has begun", |status| {
-            status["lastRunName"].as_str().is_some_and(|name| name != last)
-        })
-        .await;
-        status["lastRunName"].as_str().unwrap().clone_into(&mut last);
+        let begun = |it: &Value| it["status"]["lastRunName"].as_str().is_some_and(|name| name != last);
+        let it = namespace.until::<ScheduledSparkApplication>(&alone, "has begun another", begun).await;
+        it["status"]["lastRunName"].as_str().unwrap().clone_into(&mut last);
         let slot = slot_of(&namespace.application(&last).await).as_second();
         assert_eq!(last, format!("{alone}-{slot}"));
         completes(&namespace, &last).await;
@@ -145,11 +132,12 @@ async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_
     next: Setup<'_>,
 ) {
     namespace.apply(&schedule("yearly", &json!({"schedule": "@yearly", "successfulRunHistoryLimit": 0})));
-    becomes(namespace, "yearly", "it is scheduled", |status| status["scheduleState"] == "Scheduled").await;
+    status_has(namespace, "yearly", &json!({"scheduleState": "Scheduled"})).await;
     let write = Call { method: "PATCH", path: "/scheduledsparkapplications/yearly/status" };
     namespace.apply(&schedule("often", &json!({})));
     nth_run(namespace, "often", 1).await;
-    becomes(namespace, "often", "its first run is recorded", |status| !status["lastRun"].is_null()).await;
+    let has_run = |often: &Value| !often["status"]["lastRun"].is_null();
+    namespace.until::<ScheduledSparkApplication>("often", "has recorded a run", has_run).await;
     let trap = proxy.hold(write, Moment::Before);
     let trigger = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/trigger": "now"}}});
     namespace.merge::<ScheduledSparkApplication>("yearly", &trigger);
@@ -163,7 +151,7 @@ async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_
     sleep(Duration::from_secs(3 * PERIOD.unsigned_abs())).await;
 
     let operator = next.start().await;
-    becomes(namespace, "yearly", "it is recorded", |status| status["lastTrigger"] == "now").await;
+    status_has(namespace, "yearly", &json!({"lastTrigger": "now"})).await;
     eventually("it is pruned", async || {
         let runs = runs(namespace, "yearly").await;
         seen(runs.is_empty(), runs.iter().map(name).collect::<Vec<_>>())
@@ -271,15 +259,10 @@ async fn nth_run(namespace: &Namespace, schedule: &str, count: usize) -> Value {
     .await
 }
 
-/// Waits until the status of a schedule fulfils `condition`, and returns the status.
-async fn becomes(
-    namespace: &Namespace,
-    schedule: &str,
-    what: &str,
-    condition: impl Fn(&Value) -> bool,
-) -> Value {
-    let condition = |found: &Value| condition(&found["status"]);
-    namespace.until::<ScheduledSparkApplication>(schedule, what, condition).await["status"].take()
+/// Waits until the status of a schedule has all that `expected` has, and returns the status.
+async fn status_has(namespace: &Namespace, schedule: &str, expected: &Value) -> Value {
+    let expected = json!({"status": expected});
+    namespace.has::<ScheduledSparkApplication>(schedule, &expected).await["status"].take()
 }
 
 /// Waits until there is an event with this reason about a schedule; events are sent after the status is written.

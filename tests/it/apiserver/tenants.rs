@@ -122,11 +122,7 @@ async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
         .await;
     kubelet::runs(namespace, "colleague-driver").await;
     kubelet::runs(namespace, &executor).await;
-    let counted = namespace
-        .becomes("colleague", "told of its executor", |application| {
-            application["status"]["executorState"][&executor] == "RUNNING"
-        })
-        .await;
+    let counted = namespace.status_has("colleague", &json!({"executorState": {&executor: "RUNNING"}})).await;
     assert_eq!(counted["status"]["executorState"].as_object().unwrap().len(), 1, "{counted}");
     for name in ["forged", "uncounted", &executor] {
         let pod = namespace.pod(name).await.expect("nobody deletes it");

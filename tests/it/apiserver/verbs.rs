@@ -415,11 +415,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         assert_eq!((code, said.lines().count()), (FAILED, 1), "{flags:?}: {said}");
         assert!(said.starts_with(&format!("sparkctl: {complaint}")), "{flags:?}: {said}");
     }
-    let output = Command::new(sparkctl_program())
-        .arg("list")
-        .envs([("KUBECONFIG", "/nonexistent"), ("HOME", "/nonexistent")])
-        .output()
-        .unwrap();
+    let output = lists_with(&[("KUBECONFIG", "/nonexistent"), ("HOME", "/nonexistent")]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
         said.starts_with("sparkctl: no cluster is configured: set KUBECONFIG, or give --kubeconfig ("),
@@ -434,15 +430,11 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(warning.starts_with("Warning: its events are not shown: events is forbidden: "), "{warning}");
     // Missing files are skipped; files that cannot be read are errors.
-    let listed = std::env::join_paths(["/nonexistent", &std::env::var("KUBECONFIG").unwrap()]).unwrap();
+    let listed = format!("/nonexistent:{}", env::var("KUBECONFIG").unwrap());
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));
-    for (variable, code) in [(listed, Some(0)), (broken.into(), Some(FAILED))] {
-        let output = Command::new(sparkctl_program())
-            .args(["-n", "verbs", "list"])
-            .env("KUBECONFIG", variable)
-            .envs([("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")])
-            .output()
-            .unwrap();
+    let [host, port] = [("KUBERNETES_SERVICE_HOST", "127.0.0.1"), ("KUBERNETES_SERVICE_PORT", "9")];
+    for (files, code) in [(&listed, Some(0)), (&broken, Some(FAILED))] {
+        let output = lists_with(&[("KUBECONFIG", files), host, port]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), code, "{said}");
         assert!(code == Some(0) || said.starts_with("sparkctl: the kubeconfig cannot be read: "), "{said}");
@@ -482,12 +474,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
     let server = targets.recv().await.unwrap();
 
     let host = server.rsplit_once(':').unwrap().0;
-    let output = Command::new(sparkctl_program())
-        .args(["-n", "verbs", "list", "-o", "name"])
-        .envs([("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)])
-        .output()
-        .unwrap();
-    program::printed(output);
+    program::printed(lists_with(&[("HTTPS_PROXY", "http://127.0.0.1:9"), ("NO_PROXY", host)]));
 }
 
 #[tokio::test]
@@ -537,12 +524,11 @@ fn sparkctl(arguments: &[&str], input: &str) -> Output {
 
 /// Starts `sparkctl` without waiting for its end.
 fn spawn(arguments: &[&str]) -> Child {
-    Command::new(sparkctl_program())
-        .args(["--namespace", "verbs"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+    program::begin(Command::new(sparkctl_program()).args(["--namespace", "verbs"]).args(arguments), "")
+}
+
+/// Runs `sparkctl list` in the namespace `verbs` with these variables.
+fn lists_with(variables: &[(&str, &str)]) -> Output {
+    let mut list = Command::new(sparkctl_program());
+    list.args(["-n", "verbs", "list", "-o", "name"]).envs(variables.iter().copied()).output().unwrap()
 }

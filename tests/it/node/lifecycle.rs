@@ -190,8 +190,7 @@ pub(crate) fn refusing(role: &str, name: &str) -> AdmissionPolicy {
         "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
         "validations": [{"expression": "false", "message": "none today"}],
     });
-    let binding = json!({"validationActions": ["Deny"]});
-    let policy = AdmissionPolicy::apply("ValidatingAdmissionPolicy", name, &spec, binding);
+    let policy = AdmissionPolicy::apply(name, spec);
     let refused = plain_pod(&json!({"name": name, "labels": labels}));
     let tried = || calls::tried_in("default", &refused);
     until("the policy holds", || tried().is_err_and(|why| why.contains("none today")));

@@ -1,7 +1,7 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
 use super::{apply, delete, install, kept, message, native::python_job, state_is, until, until_told};
-use crate::{apiserver::prelude::*, tmux::Terminal};
+use crate::{apiserver::prelude::*, program::begin, tmux::Terminal};
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
@@ -116,12 +116,7 @@ pub(super) fn ended(process: &mut EndedOnDrop) -> (Option<i32>, String) {
 
 /// Starts `sparkctl`. Returns the process and the first line that it prints.
 pub(crate) fn spawn(arguments: &[&str]) -> (EndedOnDrop, String) {
-    let mut child = Command::new(sparkctl_program())
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = begin(Command::new(sparkctl_program()).args(arguments), "");
     let mut lines = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();

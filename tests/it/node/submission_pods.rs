@@ -101,43 +101,6 @@ fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_some
     assert!(why.contains("violates PodSecurity") && why.contains("capabilities.drop"), "{why}");
 }
 
-#[test]
-#[ignore = "needs a node: make test"]
-fn an_image_that_there_is_not_is_named_while_the_submission_pod_waits_for_it() {
-    let _shared = install();
-    let name = "submission-image-missing";
-    let mut job = python_job(name, "submission-job", JOB);
-    let image = job["spec"]["image"].clone();
-    job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
-    job["spec"]["image"] = json!("localhost/no-such-image:1");
-    apply(&job);
-    until("the status says what is missing", || {
-        let message = message(name);
-        let is_told = message.starts_with("submission pod ")
-            && ["ErrImagePull: ", "ImagePullBackOff: "].iter().any(|word| message.contains(word));
-        is_told && message.contains("localhost/no-such-image:1")
-    });
-    assert_eq!(application(name)["status"]["applicationState"]["state"], Value::Null);
-    let suspend = |value: bool| {
-        let patch = json!({"spec": {"suspend": value}}).to_string();
-        kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &patch]);
-    };
-    suspend(true);
-    state_is(name, "SUSPENDED");
-    nothing_is_left_of_the_submission(name);
-
-    // The application is edited while a submission pod waits for the old image: the operator replaces the pod.
-    suspend(false);
-    submission_pod(name);
-    job["spec"]["image"] = image.clone();
-    apply(&job);
-    until("a submission pod has the new image", || {
-        pods(name, "submission").iter().any(|pod| pod["spec"]["containers"][0]["image"] == image)
-    });
-    delete(name);
-    nothing_is_left_of_the_submission(name);
-}
-
 /// Creates a namespace at the strictest Pod Security level, with the service account for drivers that the manifests create in
 /// `default`. It is deleted with its contents when the returned value is dropped.
 fn restricted(name: &'static str) -> Finally {

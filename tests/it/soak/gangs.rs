@@ -1,11 +1,7 @@
 //! Kubernetes' own gangs, placed by its own scheduler: no driver begins without room for its executors.
 
 use crate::{
-    apiserver::{
-        gangs::group_scheduler::has_ended,
-        policy::{AdmissionPolicy, created_pods},
-        prelude::*,
-    },
+    apiserver::{gangs::group_scheduler::has_ended, prelude::*},
     node::{Alone, Installed, install_alone, until},
 };
 use std::ops::RangeInclusive;
@@ -17,8 +13,6 @@ pub(crate) const GANGS: usize = 3;
 /// A resource of which each pod takes one: it decides alone how many pods there is room for.
 const SLOT: &str = "example.com/slot";
 const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
-/// The ConfigMap with the administrator's `spark-defaults.conf`.
-const DEFAULTS: &str = "spark-defaults";
 /// How long a gang may be half placed.
 const SOON: Duration = Duration::from_secs(10);
 /// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
@@ -73,6 +67,8 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
         begun.elapsed().as_secs(),
     );
     assert_eq!(refused, BTreeSet::new(), "a placeholder had held their room");
+    let warnings = kubectl(&["events", "--types=Warning", "--no-headers"]);
+    assert!(!warnings.contains("SparkExecutorTooLarge"), "placeholders as large as executors: {warnings}");
     // The cluster keeps a group until none of its pods is left.
     until("the groups are gone", || {
         kubectl(&["get", "podgroups.scheduling.k8s.io,workloads.scheduling.k8s.io", "--output=name"])
@@ -83,81 +79,6 @@ fn twenty_gangs_on_a_node_with_room_for_three_end_one_after_the_other() {
     kubectl(&["apply", "-f", "manifests/examples/spark-pi-gang.yaml"]);
     until_it_has_ended_in_its_room();
     kubectl(&["delete", "sparkapplications", "--all"]);
-}
-
-/// The administrator's `spark-defaults.conf` sizes the placeholders of `sized` as it sizes its executors. An admission
-/// policy enlarges the executors of `enlarged` when its placeholders are already there: this is told, and they run.
-#[test]
-#[ignore = "needs a node of Kubernetes 1.36 or later: make soak"]
-fn what_others_add_to_executors_is_in_their_placeholders_or_told() {
-    let _cluster = with_room();
-    let _enlarges = enlarge_executors_of("enlarged");
-    kubectl_with(&defaults_of_the_administrator(), &["apply", "-f", "-"]);
-    let mounted = json!({"spec": {"template": {"spec": {
-        "volumes": [{"name": DEFAULTS, "configMap": {"name": DEFAULTS, "optional": true}}],
-        "containers": [{"name": "spark-operator", "volumeMounts": [{"name": DEFAULTS, "mountPath": "/conf"}]}],
-    }}}});
-    kubectl(&["-n", "spark-operator", "patch", "deployment/spark-operator", "--patch", &mounted.to_string()]);
-    let _reads = Installed::with(&["--spark-conf-dir=/conf"]);
-
-    kubectl_with(&application("sized", Some("kubernetes")), &["apply", "-f", "-"]);
-    for role in ["placeholder", "executor"] {
-        let mut memory = Vec::new();
-        until(&format!("sized has pods of the role {role}"), || {
-            memory = memory_of("sized", role);
-            !memory.is_empty()
-        });
-        assert!(
-            memory.iter().all(|memory| memory == "812Mi"),
-            "{role}: {memory:?}, 512 MiB and 300 MiB of overhead"
-        );
-    }
-    until_it_has_ended_in_its_room();
-
-    kubectl_with(&application("enlarged", Some("kubernetes")), &["apply", "-f", "-"]);
-    until("enlarged has ended well", || completed() == 2);
-    let warnings = kubectl(&["events", "--types=Warning", "--no-headers"]);
-    let told: Vec<_> = warnings.lines().filter(|line| line.contains("SparkExecutorTooLarge")).collect();
-    let [told] = told[..] else { panic!("not told once: {warnings}") };
-    let (who, what) = ("SparkApplication/enlarged", "900Mi memory instead of 812Mi");
-    assert!(told.contains(who) && told.contains(what), "{told}");
-    println!("soak: {told}");
-
-    kubectl(&["delete", "--namespace=spark-operator", "configmap", DEFAULTS]);
-    kubectl(&["delete", "sparkapplications", "--all"]);
-}
-
-/// Returns the memory that each pod of an application in this role requests.
-fn memory_of(name: &str, role: &str) -> Vec<String> {
-    let selector = format!("--selector=sparkoperator.k8s.io/app-name={name},spark-role={role}");
-    let memory = "--output=jsonpath={.items[*].spec.containers[*].resources.requests.memory}";
-    kubectl(&["get", "pods", &selector, memory]).split_whitespace().map(str::to_owned).collect()
-}
-
-fn defaults_of_the_administrator() -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": DEFAULTS, "namespace": "spark-operator"},
-        "data": {"spark-defaults.conf": "spark.executor.memoryOverhead 300m\n"},
-    })
-}
-
-/// Makes the API server enlarge the executors of the application `name`.
-fn enlarge_executors_of(name: &str) -> AdmissionPolicy {
-    let replace = |what: &str| {
-        let path = format!("/spec/containers/0/resources/{what}/memory");
-        format!("JSONPatch{{op: \"replace\", path: \"{path}\", value: \"900Mi\"}}")
-    };
-    let labels = json!({"spark-role": "executor", "sparkoperator.k8s.io/app-name": name});
-    let spec = json!({
-        "matchConstraints": {"resourceRules": [created_pods()], "objectSelector": {"matchLabels": labels}},
-        "failurePolicy": "Fail", "reinvocationPolicy": "IfNeeded",
-        "mutations": [{
-            "patchType": "JSONPatch",
-            "jsonPatch": {"expression": format!("[{}, {}]", replace("requests"), replace("limits"))},
-        }],
-    });
-    AdmissionPolicy::apply("MutatingAdmissionPolicy", "executors-are-enlarged", &spec, json!({}))
 }
 
 /// Installs the operator with gangs, in a cluster whose node has room for [`GANGS`] of them.

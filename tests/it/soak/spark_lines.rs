@@ -2,6 +2,7 @@
 //! `spark-submit` is run with every golden case, against an API server that stores what it receives.
 
 use crate::{
+    apiserver::operator::unpacked,
     java_properties::{Entries, Java},
     prelude::*,
     submission::{application, submitted},
@@ -36,7 +37,7 @@ async fn each_property_arrives_at_the_driver() {
     let server = ApiServer::start().await;
     let mut java = Java::start();
     for line in LINES {
-        let home = spark_home(line);
+        let home = unpacked(&["--spark", line]);
         let (mut submissions, mut arrived) = (0, 0);
         for case in cases("submission") {
             let name = case.file_name().unwrap().to_str().unwrap();
@@ -127,17 +128,6 @@ fn written(case: &Path) -> (SparkSubmit, PathBuf) {
         fs::write(folder.join(name), text).unwrap();
     }
     (submit, folder)
-}
-
-/// Returns the distribution of this version; fetches it if it is missing.
-fn spark_home(version: &str) -> PathBuf {
-    let output = Command::new("tests/tools/cluster/cluster")
-        .args(["spark-home", "--spark", version])
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "Spark {version} cannot be fetched");
-    PathBuf::from(String::from_utf8(output.stdout).unwrap().trim())
 }
 
 /// An API server that accepts every object.

@@ -366,11 +366,15 @@ mod tests {
         let server = Server::default();
         let context = server.context();
         *server.refuses.lock() = Some("pods");
-        let reason = || server.objects.lock()[CONNECT]["status"]["conditions"][0]["reason"].clone();
+        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
         server.look(&context).await;
-        assert_eq!(reason(), "Creating");
+        assert_eq!(condition()["reason"], "Creating");
         server.look(&context).await;
-        assert_eq!(reason(), "PodRefused");
+        let refused = condition();
+        assert_eq!(
+            (&refused["reason"], &refused["message"]),
+            (&json!("PodRefused"), &json!("exceeded quota"))
+        );
         *server.refuses.lock() = None;
         server.look(&context).await;
         assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
@@ -464,5 +468,7 @@ mod tests {
         );
         let connect: SparkConnect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
         assert_eq!(connect.state(), ConnectState::Failed);
+        let why = server.objects.lock()[CONNECT]["status"]["conditions"][0]["message"].clone();
+        assert!(why.as_str().unwrap().starts_with("there is a Pod pi-server that "), "{why}");
     }
 }

@@ -126,11 +126,7 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
             "PodGroup {name}: Pending since {}: NotEnoughResources: 3/5 tasks in gang unschedulable: queue data is full",
             made["metadata"]["creationTimestamp"].as_str().unwrap()
         );
-        namespace
-            .becomes("pi", "the status says what the group waits for", |application| {
-                application["status"]["applicationState"]["errorMessage"] == expected
-            })
-            .await;
+        namespace.status_has("pi", &json!({"applicationState": {"errorMessage": expected}})).await;
 
         calls::merge(&group, &json!({"spec": {"minMember": 9}}));
         eventually("the edit is undone", async || {

@@ -108,11 +108,16 @@ async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     let before = namespace.get::<Service>("pi-ui-svc").await;
     let _policy = no_ingresses(namespace).await;
     namespace.apply(&application("pi", &json!({})));
-    let running = running(namespace, "pi", 1).await;
-    assert_eq!(running["status"]["driverInfo"], json!({"podName": "pi-driver"}));
+    let pi = running(namespace, "pi", 1).await;
+    assert_eq!(pi["status"]["driverInfo"], json!({"podName": "pi-driver"}));
     told(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
     told(namespace, "failed to create Ingress pi-ui-ingress: ").await;
     told(namespace, "no ingresses today").await;
+    let address = "ui.example.com/not-exposed/pi";
+    let ports = json!([{"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": address}]);
+    namespace.apply(&application("twin", &json!({"driverIngressOptions": ports})));
+    running(namespace, "twin", 1).await;
+    told(namespace, &format!("{address} is the address of application pi in namespace not-exposed: ")).await;
     namespace.completes("pi").await;
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
 
@@ -169,64 +174,6 @@ pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace
     namespace.reaches("other", "COMPLETED").await;
     namespace.completes("pi").await;
     held.close();
-}
-
-/// The URL format contains neither the name nor the namespace, so all applications would have the same address.
-#[tokio::test]
-#[ignore = "needs kube-apiserver: make test"]
-async fn two_applications_never_have_one_address() {
-    let namespace = Namespace::new("one-address").await;
-    let format = "--ingress-url-format=ui.example.com/etl";
-    let operator = Operator::with(&namespace).argument(format).start().await;
-    // Whoever may create Ingresses can write any owner into one, also an application that asks for no address.
-    namespace.apply(&application("idle", &json!({"suspend": true})));
-    let idle = namespace.reaches("idle", "SUSPENDED").await["metadata"]["uid"].clone();
-    for (name, owner, uid) in [("forged", "nobody", json!("0")), ("idle", "idle", idle)] {
-        let owner = json!({
-            "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": owner,
-            "uid": uid, "controller": true,
-        });
-        let service = json!({"service": {"name": "none", "port": {"number": 80}}});
-        let paths = json!([{"path": "/etl", "pathType": "Prefix", "backend": service}]);
-        namespace.apply(&json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-            "metadata": {
-                "name": name, "labels": {"sparkoperator.k8s.io/submission-id": "none"},
-                "ownerReferences": [owner],
-            },
-            "spec": {"rules": [{"host": "ui.example.com", "http": {"paths": paths}}]},
-        }));
-    }
-    // Nor does it take a web UI's address from its application to choose the same.
-    let chosen = json!({
-        "sparkConf": {"spark.ui.enabled": "false"},
-        "driverIngressOptions": [
-            {"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": "ui.example.com/etl"},
-        ],
-    });
-    namespace.apply(&application("chooses", &chosen));
-    running(&namespace, "chooses", 1).await;
-    namespace.there::<Ingress>("chooses-ing-8080").await;
-    let first = application("first", &json!({}));
-    namespace.apply(&first);
-    running(&namespace, "first", 1).await;
-    namespace.there::<Ingress>("first-ui-ingress").await;
-    let complaint = "ui.example.com/etl is the address of application first in namespace one-address: choose another one, or delete \
-                     that application";
-    namespace.apply(&application("second", &json!({})));
-    running(&namespace, "second", 1).await;
-    told(&namespace, complaint).await;
-    assert!(namespace.get::<Ingress>("second-ui-ingress").await.is_none());
-    operator.stop().await;
-
-    // An operator that has just started knows from the Ingress that the address is in use.
-    let _operator = Operator::with(&namespace).argument(format).start().await;
-    namespace.apply(&application("third", &json!({})));
-    running(&namespace, "third", 1).await;
-    told(&namespace, complaint).await;
-    let mut ingresses = namespace.list::<Ingress>().await;
-    ingresses.retain(|ingress| ingress["metadata"]["name"].as_str().unwrap().ends_with("-ui-ingress"));
-    assert_eq!(ingresses.len(), 1, "{ingresses:?}");
 }
 
 /// Covers a cluster without Ingresses, and a cluster in which the operator has no permission to read Ingresses.

@@ -34,12 +34,8 @@ fn application(name: &str, spec: &Value) -> Value {
 
 /// Waits until the run with this number has a driver, and returns the application.
 async fn submitted(namespace: &Namespace, name: &str, run: i64) -> Value {
-    namespace
-        .becomes(name, &format!("{name}: run {run} is SUBMITTED"), |application| {
-            let status = &application["status"];
-            status["applicationState"]["state"] == "SUBMITTED" && status["runOrdinal"] == run
-        })
-        .await
+    let expected = json!({"applicationState": {"state": "SUBMITTED"}, "runOrdinal": run});
+    namespace.status_has(name, &expected).await
 }
 
 /// Waits until the run with this number has a driver, reports the driver as running, and returns the application.
