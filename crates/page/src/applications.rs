@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn the_address_filters_and_sorts() {
         let rows = [row(1, "RUNNING"), row(3, "FAILED"), row(2, "RUNNING")];
-        let cases = include_str!("../../../tests/data/page-queries.json");
+        let cases = include_str!("../../../tests/data/page/queries.json");
         for (query, expected) in serde_json::from_str::<Vec<(String, Vec<String>)>>(cases).unwrap() {
             assert_eq!(names(&rows, &query), expected, "{query}");
         }
