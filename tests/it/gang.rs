@@ -338,7 +338,7 @@ fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> 
 }
 
 /// Returns how an application is submitted in a cluster that has PodGroups of Kubernetes' own.
-fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
+pub(crate) fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
     chosen_for(&Run::next(application), application, policy, "")
 }
 
