@@ -237,15 +237,9 @@ mod tests {
     /// The flag without its gate is ignored by Kubeflow's operator; here it deleted finished applications.
     #[test]
     fn a_default_time_to_live_needs_its_gate() {
-        let flag = "--default-time-to-live-seconds=60";
-        for (flags, seconds) in [
-            (&[flag][..], 0),
-            (&[flag, "--feature-gates=DefaultTimeToLive=false"], 0),
-            (&[flag, "--feature-gates=AllAlpha=true,DefaultTimeToLive=false"], 0),
-            (&[flag, "--feature-gates=DefaultTimeToLive=true"], 60),
-            (&[flag, "--feature-gates=AllAlpha=true"], 60),
-        ] {
-            let (settings, warnings) = started(flags).unwrap();
+        let cases = include_str!("../../tests/data/settings/time-to-live.json");
+        for (flags, seconds) in serde_json::from_str::<Vec<(Vec<&str>, u32)>>(cases).unwrap() {
+            let (settings, warnings) = started(&flags).unwrap();
             assert_eq!(settings.default_time_to_live_seconds, seconds, "{flags:?}");
             let is_said =
                 warnings.iter().any(|warning| warning.starts_with("--default-time-to-live-seconds"));
@@ -256,11 +250,8 @@ mod tests {
 
     #[test]
     fn gates_that_do_not_exist_are_refused_with_the_flag() {
-        for (gate, why) in [
-            ("LoadSparkDefaults=false,Unheard=true", "Unheard=true: unknown"),
-            ("PartialRestart", "PartialRestart: must be NAME=true or NAME=false"),
-            ("AllAlpha=maybe", "AllAlpha=maybe: must be NAME=true or NAME=false"),
-        ] {
+        let cases = include_str!("../../tests/data/settings/gates-refused.json");
+        for [gate, why] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             let refused = started(&[&format!("--feature-gates={gate}")]).unwrap_err().to_string();
             assert!(refused.starts_with("--feature-gates: ") && refused.contains(why), "{refused}");
         }

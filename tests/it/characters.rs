@@ -2,9 +2,9 @@
 //! are too large are refused. `apiserver/characters.rs` sends these strings through a real `spark-submit`, and
 //! `node/characters.rs` to real processes.
 
-use crate::prelude::*;
+use crate::{prelude::*, validation::examined_by};
 use submission::{Settings, spark_submit};
-use validation::{Files, Invalid, examine};
+use validation::Invalid;
 
 /// The executors' template reaches Spark as a string inside YAML, so a character that YAML refuses or changes would not
 /// arrive.
@@ -46,11 +46,7 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
         let mut spec = json!({"driver": {"template": template}, "executor": {"template": template}});
         spec["mainClass"] = "a.B".into();
         spec["mainApplicationFile"] = "local:///app.jar".into();
-        examine(
-            &serde_json::from_value(json!({"metadata": {"name": "pi"}, "spec": spec})).unwrap(),
-            Files::Stay,
-        )
-        .invalid
+        examined_by(&json!({"metadata": {"name": "pi"}, "spec": spec}), None).invalid
     };
     let around =
         json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container(0)]}}).to_string();
@@ -67,9 +63,7 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
 
 #[test]
 fn annotations_are_let_in_up_to_the_last_byte_that_kubernetes_allows_and_refused_beyond() {
-    let of = |application: &Value| {
-        examine(&serde_json::from_value(application.clone()).unwrap(), Files::Stay).invalid
-    };
+    let of = |application: &Value| examined_by(application, None).invalid;
     let uid = "00000000-0000-0000-0000-000000000000";
     let spec =
         json!({"mainClass": "a.B", "mainApplicationFile": "local:///app.jar", "driver": {}, "executor": {}});

@@ -8,14 +8,12 @@ use plan::{
 use spark_client::Reason;
 use submission::executor_template::ExecutorTemplate;
 
-/// A setting that only `spark-submit` can handle.
-const FEATURE_STEPS: &str = "spark.kubernetes.driver.pod.featureSteps";
-
 #[test]
 fn the_operator_submits_what_it_can_and_leaves_the_rest_to_spark_submit() {
     let easy = program(json!({}));
     assert!(matches!(chosen(&easy, &policy()).request.by, By::Native(_)));
-    let Chosen { request, events } = chosen(&odd(), &policy());
+    let odd = program(json!({"sparkConf": {"spark.kubernetes.driver.pod.featureSteps": "1"}}));
+    let Chosen { request, events } = chosen(&odd, &policy());
     let By::Pod { fallback: Some(Reason::FeatureSteps), .. } = request.by else { panic!("{request:?}") };
     assert_eq!(
         events.iter().map(|event| &*event.note).collect::<Vec<_>>(),
@@ -230,8 +228,4 @@ pub(crate) fn asking(mut application: SparkApplication, submitter: Option<&str>)
     application.metadata.annotations = submitter
         .map(|submitter| [("sparkoperator.k8s.io/submitter".to_owned(), submitter.to_owned())].into());
     application
-}
-
-fn odd() -> SparkApplication {
-    program(json!({"sparkConf": {FEATURE_STEPS: "1"}}))
 }

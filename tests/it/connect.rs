@@ -503,14 +503,9 @@ fn a_service_beyond_the_cluster_needs_a_right() {
         assert_eq!(exposure_rights(Some(&connect.spec), &connect.spec), []);
         exposure_rights(None, &connect.spec).into_iter().map(|right| right.field).collect::<Vec<_>>()
     };
-    assert_eq!(rights(json!({"metadata": {"name": "a"}})), [""; 0]);
-    assert_eq!(rights(json!({"spec": {"type": "LoadBalancer"}})), ["spec.server.service.spec.type"]);
-    let external = json!({"spec": {"type": "ClusterIP", "externalIPs": ["10.0.0.1"]}});
-    assert_eq!(rights(external), ["spec.server.service.spec.externalIPs"]);
-    assert_eq!(
-        rights(json!({"metadata": {"annotations": {"a": "b"}}})),
-        ["spec.server.service.metadata.annotations"]
-    );
+    for (service, expected) in yaml::<Vec<(Value, Vec<String>)>>(&data("connect-rights.yaml")) {
+        assert_eq!(rights(service.clone()), expected, "{service}");
+    }
 }
 
 #[test]
@@ -552,15 +547,8 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
 #[test]
 fn what_makes_no_server_needs_no_room() {
     let connect = |spec: Value| Story::of(spec).connect;
-    let (plain, suspended) = (json!({}), json!({"suspend": true}));
-    for (old, new, needs) in [
-        (None, &plain, true),
-        (None, &suspended, false),
-        (Some(&plain), &json!({"server": {"access": "Cluster"}}), false),
-        (Some(&plain), &json!({"image": "spark:2"}), true),
-        (Some(&suspended), &plain, true),
-    ] {
-        let before = old.map(|old| connect(old.clone()));
+    for (old, new, needs) in yaml::<Vec<(Option<Value>, Value, bool)>>(&data("connect-room.yaml")) {
+        let before = old.clone().map(connect);
         assert_eq!(needs_room(before.as_ref(), &connect(new.clone())), needs, "{old:?} {new}");
     }
 }

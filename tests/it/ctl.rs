@@ -1,12 +1,11 @@
 //! Tests the output of the commands of `sparkctl` that need no cluster.
 
-use crate::{native, prelude::*};
+use crate::{choice::asking, native, prelude::*};
 use spark_client::read_properties;
 use submission::{DIRECTORY, Settings, SparkSubmit, spark_submit};
 
 const EXAMPLES: &str = "manifests/examples";
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
-const ANNOTATION: &str = "sparkoperator.k8s.io/submitter";
 
 #[test]
 fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
@@ -154,10 +153,9 @@ fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
     };
     let native = "the operator creates this itself, without spark-submit.";
     let other = "spark-submit runs in a pod of the application's own:";
-    let mut asking = application(json!({}));
-    assert_eq!(by(&asking, &[]), native);
-    let annotations = [(ANNOTATION.to_owned(), "spark-submit".to_owned())];
-    asking.metadata.annotations = Some(annotations.into());
+    let plain = application(json!({}));
+    assert_eq!(by(&plain, &[]), native);
+    let asking = asking(plain, Some("spark-submit"));
     assert_eq!(by(&asking, &[]), other);
     assert_eq!(by(&asking, &["--submitter=native"]), native);
     assert!(rendered(&asking, &["--diff"]).contains("\n+++ native/order-of-creation\n"));

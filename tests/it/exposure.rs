@@ -4,6 +4,7 @@
 
 use crate::{manifests::settings, prelude::*};
 use api::{DriverInfo, ObjectKey, ObjectKind, State};
+use json_patch::Patch;
 use plan::{
     Driver, Observed, Plan, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
@@ -94,81 +95,42 @@ fn paths(value: &Value) -> Vec<String> {
     inside.into_iter().flat_map(below).collect()
 }
 
-#[test]
-fn what_somebody_edits_is_mended_and_what_others_add_stays() {
-    let (application, policy) = host_and_path();
-    let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
-    let mut standing = made_with_owner(&first);
-    assert_eq!(standing.len(), 2);
-    standing[0]["spec"]["ports"][0]["port"] = json!(80);
-    standing[0]["spec"]["ports"][0]["nodePort"] = json!(30000);
-    standing[0]["spec"]["selector"]["other"] = json!("x");
-    standing[0]["metadata"]["annotations"] = json!({"cloud": "balancer"});
-    standing[1]["spec"]["tls"] = json!([{"hosts": ["x"]}]);
-    standing[1]["spec"]["ingressClassName"] = json!("the-clusters");
-    standing[1]["metadata"]["labels"]["sparkoperator.k8s.io/app-name"] = json!("other");
-    let plan = next(&application, auxiliary(&standing), 1, &policy);
-    let [AuxiliaryAction::Mend(service), AuxiliaryAction::Mend(ingress)] = &plan.auxiliary[..] else {
-        panic!("{:?}", plan.auxiliary)
-    };
-    assert_eq!(
-        *service,
-        json!({
-            "apiVersion": "v1", "kind": "Service",
-            "metadata": {"name": "pi-ui-svc", "uid": "uid of pi-ui-svc"},
-            "spec": {
-                "ports": [{"name": "spark-driver-ui-port", "port": 4040, "targetPort": 4040}],
-                "selector": {"other": null},
-            },
-        })
-    );
-    let labels = json!({"sparkoperator.k8s.io/app-name": "pi"});
-    assert_eq!(
-        *ingress,
-        json!({
-            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
-            "metadata": {"name": "pi-ui-ingress", "uid": "uid of pi-ui-ingress", "labels": labels},
-            "spec": {"tls": null},
-        })
-    );
-}
-
-/// If a field that Kubernetes does not store counted as a difference, the operator would repair the Ingress again and
-/// again.
-#[test]
-fn what_kubernetes_does_not_keep_of_what_a_user_writes_is_no_difference() {
-    let (mut application, policy) = host_and_path();
-    let tls = json!([{"hosts": [], "secretName": "ui", "secretname": "typo"}]);
-    application.spec.spark_ui_options = Some(serde_json::from_value(json!({"ingressTLS": tls})).unwrap());
-    let mut standing = made_with_owner(&next(&application, AuxiliaryObjects::default(), 0, &policy));
-    assert_eq!(standing[1]["spec"]["tls"], tls, "it may be known to a newer Kubernetes");
-    standing[1]["spec"]["tls"] = json!([{"secretName": "ui"}]);
-    assert_eq!(next(&application, auxiliary(&standing), 1, &policy).auxiliary, []);
-    standing[1]["spec"]["tls"] = json!([{"secretName": "other"}]);
-    assert_eq!(next(&application, auxiliary(&standing), 1, &policy).auxiliary.len(), 1);
+/// The Service and the Ingress of a web UI that exist already, and what is planned.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Standing {
+    case: String,
+    /// The `sparkUIOptions` of the application.
+    #[serde(default)]
+    options: Value,
+    /// The JSON Patch by which the two differ from those that were made.
+    differ: Value,
+    /// The merge patches of the plan; `RUN` is the id of the run.
+    mended: Vec<Value>,
+    /// The address inside the cluster that the status has.
+    address: Option<String>,
 }
 
 #[test]
-fn what_was_for_another_run_becomes_this_ones_and_keeps_nothing_of_it() {
-    let (application, policy) = host_and_path();
-    let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
-    let mut standing = made_with_owner(&first);
-    for object in &mut standing {
-        object["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"] = json!("other");
-        object["metadata"]["labels"]["team"] = json!("old");
-        object["metadata"]["annotations"]["old"] = json!("x");
-    }
-    let plan = next(&application, auxiliary(&standing), 1, &policy);
-    assert_eq!(plan.auxiliary.len(), 2);
-    for action in &plan.auxiliary {
-        let AuxiliaryAction::Mend(patch) = action else { panic!("{action:?}") };
-        let id = json!(plan.status.submission_id);
-        assert_eq!(
-            patch["metadata"]["labels"],
-            json!({"sparkoperator.k8s.io/submission-id": id, "team": null})
-        );
-        assert_eq!(patch["metadata"]["annotations"], json!({"old": null}));
-        assert_eq!(patch["spec"], Value::Null);
+fn what_stands_already_is_mended_as_its_case_says() {
+    for Standing { case, options, differ, mended, address } in
+        yaml::<Vec<Standing>>(&data("exposure/standing.yaml"))
+    {
+        let (mut application, policy) = host_and_path();
+        application.spec.spark_ui_options = serde_json::from_value(options).unwrap();
+        let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
+        let mut standing = json!(made_with_owner(&first));
+        let differ: Patch = serde_json::from_value(differ).unwrap();
+        json_patch::patch(&mut standing, &differ).unwrap();
+        let plan = next(&application, auxiliary(standing.as_array().unwrap()), 1, &policy);
+        let patches = plan.auxiliary.iter().map(|action| match action {
+            AuxiliaryAction::Mend(patch) => patch,
+            other => panic!("{case}: {other:?}"),
+        });
+        let patches = json!(patches.collect::<Vec<_>>()).to_string();
+        let patches = patches.replace(plan.status.submission_id.as_deref().unwrap(), "RUN");
+        assert_eq!(serde_json::from_str::<Value>(&patches).unwrap(), json!(mended), "{case}");
+        assert_eq!(plan.status.driver_info.web_ui_address, address, "{case}");
     }
 }
 
@@ -311,21 +273,6 @@ fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
     assert_eq!(address.as_deref(), Some("http://ui.example.com/data/pi"));
     seen.tries.insert(child, Try { made_for: Some("another run".into()), ..made });
     assert_eq!(next(&application, seen, 600, &policy).auxiliary.len(), 1);
-}
-
-#[test]
-fn an_address_inside_the_cluster_may_be_of_the_sixth_version() {
-    let (application, policy) = host_and_path();
-    let mut standing = made_with_owner(&next(&application, AuxiliaryObjects::default(), 0, &policy));
-    let address = |standing: &[Value]| {
-        next(&application, auxiliary(standing), 1, &policy).status.driver_info.web_ui_address
-    };
-    standing[0]["spec"]["clusterIP"] = json!("10.0.0.7");
-    assert_eq!(address(&standing).as_deref(), Some("10.0.0.7:4040"));
-    standing[0]["spec"]["clusterIP"] = json!("fd00::7");
-    assert_eq!(address(&standing).as_deref(), Some("[fd00::7]:4040"));
-    standing[0]["spec"]["clusterIP"] = json!("None");
-    assert_eq!(address(&standing), None);
 }
 
 /// The operator passes the path of the Ingress to Spark, which needs the path for the links of its web UI. A path that

@@ -266,86 +266,33 @@ fn what_no_gang_can_be_made_of_is_refused_with_what_helps() {
     }
 }
 
-/// The scheduler places placeholders by the labels that the executors will have, as far as users set them.
-#[test]
-fn placeholders_have_the_labels_that_the_user_gives_to_executors_in_any_way() {
-    let spec = json!({
-        "executor": {
-            "instances": 2, "labels": {"by-field": "x", "spark-role": "executor"},
-            "template": {"metadata": {"labels": {"by-template": "x"}}},
-        },
-        "sparkConf": {"spark.kubernetes.executor.label.by-property": "x"},
-    });
-    let chosen = chosen_by_kubernetes(&spec, &json!({"by-application": "x"})).unwrap();
-    let placeholders: Vec<_> = chosen.request.copies.iter().collect();
-    let [_, placeholder] = &placeholders[..] else { panic!("{placeholders:?}") };
-    let labels = json!({
-        "by-field": "x", "by-template": "x", "by-property": "x", "by-application": "x",
-        "spark-role": "placeholder", "spark-exec-id": "2",
-        label::APP_NAME: "pi", label::SUBMISSION_ID: chosen.request.run.id.as_str(), label::LAUNCHED_BY: "true", label::CREATED_BY: "true",
-    });
-    assert_eq!(placeholder["metadata"]["labels"], labels);
+/// A gang of Kubernetes' own, and the fields of its first placeholder by their JSON pointers.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Held {
+    case: String,
+    spec: Value,
+    /// The labels of the application.
+    #[serde(default)]
+    labels: Value,
+    placeholder: BTreeMap<String, Value>,
 }
 
-/// A policy that refuses or admits executors has to treat their placeholders in the same way.
+/// The scheduler places a placeholder as it would place the executor, and a policy that refuses or admits executors has to
+/// treat their placeholders in the same way.
 #[test]
-fn placeholders_have_image_account_annotations_and_limits_of_their_executors() {
-    let spec: Value = yaml(&data("gang/placeholders.yaml"));
-    let placeholder = |spec: &Value| {
-        let chosen = chosen_by_kubernetes(spec, &json!({})).unwrap();
-        chosen.request.copies.iter().next().unwrap()
-    };
-    let pod = placeholder(&spec);
-    let annotations = json!({"sidecar.istio.io/inject": "false", "team": "data", "by-property": "x"});
-    assert_eq!(pod["metadata"]["annotations"], annotations);
-    assert_eq!(pod["spec"]["serviceAccountName"], "spark");
-    let container = &pod["spec"]["containers"][0];
-    assert_eq!(container["image"], "spark");
-    assert_eq!(container["securityContext"], json!({"runAsNonRoot": true}));
-    let resources = json!({"requests": {"cpu": "500m", "memory": "896Mi"}, "limits": {"memory": "896Mi"}});
-    assert_eq!(container["resources"], resources);
-    let sidecar = json!({
-        "name": "placeholder-1", "image": "spark", "command": ["sleep", "infinity"], "securityContext": {"runAsNonRoot": true},
-        "resources": {"requests": {"cpu": "100m"}},
-    });
-    assert_eq!(pod["spec"]["containers"].as_array().map(|all| &all[1..]), Some(&[sidecar][..]));
-    let mut own = spec;
-    own["executor"]["serviceAccount"] = json!("other");
-    assert_eq!(placeholder(&own)["spec"]["serviceAccountName"], "other");
-}
-
-/// Init containers run before the others. One that asks for more than these decides how much room the pod needs.
-#[test]
-fn a_placeholder_asks_for_what_init_containers_of_its_executor_need() {
-    let load = json!({"name": "load", "resources": {"requests": {"cpu": "3", "memory": "64Mi"}}});
-    let mesh = json!({"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "500m"}}});
-    let executor = json!({"memory": "512m", "coreLimit": "1", "initContainers": [mesh, load]});
-    let chosen = chosen_by_kubernetes(&json!({"executor": executor}), &json!({})).unwrap();
-    let pod = chosen.request.copies.iter().next().unwrap();
-    let resources: Vec<_> = pod["spec"]["containers"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|container| &container["resources"])
-        .collect();
-    let sparks =
-        json!({"requests": {"cpu": "3", "memory": "896Mi"}, "limits": {"cpu": "3", "memory": "896Mi"}});
-    assert_eq!(resources, [&sparks, &mesh["resources"]]);
-}
-
-/// Spark takes the driver's scheduler from these properties, and all pods of a gang have one scheduler.
-#[test]
-fn placeholders_have_the_scheduler_that_properties_give_to_the_driver() {
-    for (property, scheduler) in [
-        ("spark.kubernetes.driver.scheduler.name", json!("other")),
-        ("spark.kubernetes.scheduler.name", json!("other")),
-        ("spark.kubernetes.executor.scheduler.name", Value::Null),
-    ] {
-        let chosen = chosen_by_kubernetes(&json!({"sparkConf": {property: "other"}}), &json!({})).unwrap();
+fn placeholders_are_as_their_executors_will_be() {
+    for Held { case, spec, labels, placeholder } in yaml::<Vec<Held>>(&data("gang/placeholders.yaml")) {
+        let chosen = chosen_by_kubernetes(&spec, &labels).unwrap();
+        let mut found = chosen.request.copies.iter().next().unwrap();
+        let run = found["metadata"]["labels"].as_object_mut().unwrap().remove(label::SUBMISSION_ID);
+        assert_eq!(run, Some(json!(chosen.request.run.id.as_str())), "{case}");
+        for (place, expected) in &placeholder {
+            assert_eq!(found.pointer(place).unwrap_or(&Value::Null), expected, "{case}: {place}");
+        }
+        // All pods of a gang have one scheduler.
         let By::Native(objects) = &chosen.request.by else { panic!("{chosen:?}") };
-        let placeholder = chosen.request.copies.iter().next().unwrap();
-        let schedulers = [&objects.pod, &placeholder].map(|pod| &pod["spec"]["schedulerName"]);
-        assert_eq!(schedulers, [&scheduler, &scheduler], "{property}");
+        assert_eq!(objects.pod["spec"]["schedulerName"], found["spec"]["schedulerName"], "{case}");
     }
 }
 
@@ -391,7 +338,7 @@ fn chosen_by_kubernetes(spec: &Value, labels: &Value) -> Result<Chosen, String> 
 }
 
 /// Returns how an application is submitted in a cluster that has PodGroups of Kubernetes' own.
-fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
+pub(crate) fn chosen(application: &SparkApplication, policy: &Policy) -> Result<Chosen, String> {
     chosen_for(&Run::next(application), application, policy, "")
 }
 

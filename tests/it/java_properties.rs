@@ -1,7 +1,7 @@
 //! Proves that Java reads the values of an application from the properties file unchanged, whatever characters they
 //! contain.
 
-use crate::prelude::*;
+use crate::{prelude::*, submission::pi};
 use proptest::{
     collection::{btree_map, vec},
     prelude::{Strategy, any, prop_assert_eq, prop_oneof},
@@ -81,19 +81,12 @@ fn set(spec: &mut Value, pointer: &str, value: Value) {
 
 /// Returns the file of properties for an application with this spec.
 fn properties_file(spec: &Value) -> String {
-    let metadata =
-        json!({"name": "pi", "namespace": "default", "uid": "6c1f0b5e-0000-4000-8000-000000000001"});
-    let application: SparkApplication =
-        serde_json::from_value(json!({"metadata": metadata, "spec": spec})).unwrap();
     let settings = Settings::new("k8s://https://10.96.0.1:443");
     // The submission id depends on the spec, and is one of the properties. The run of an empty spec keeps this property
     // the same for all specs.
-    let run = Run::next(&serde_json::from_value(json!({"metadata": metadata, "spec": {}})).unwrap());
-    spark_submit(validate(&application).unwrap(), &run, &settings, "")
-        .unwrap()
-        .files
-        .remove("spark.properties")
-        .unwrap()
+    let run = Run::next(&pi(json!({})));
+    let mut submit = spark_submit(validate(&pi(spec.clone())).unwrap(), &run, &settings, "").unwrap();
+    submit.files.remove("spark.properties").unwrap()
 }
 
 /// One Java virtual machine, which reads all files.

@@ -320,20 +320,6 @@ fn a_pod_that_a_later_turn_deletes_is_not_said_to_stay() {
     assert_eq!(plan.status.application_state.error_message, None);
 }
 
-/// Whoever may write a status may write any number into it. Beyond the largest, attempts began at less than none, and
-/// retries had no end.
-#[test]
-fn a_number_of_attempts_stays_the_largest() {
-    let status = json!({"executionAttempts": i32::MAX, "submissionAttempts": i32::MAX});
-    let application = pi(&Map::new(), Some(status));
-    let progress = SubmissionProgress::Succeeded { spark_application_id: None };
-    let submission = Submission { id: Run::next(&application).id, progress };
-    let seen = Observed { submission: Some(submission), ..Observed::default() };
-    let Plan { status, .. } = lifecycle::next(&application, &seen, begin(), &policy(Admin::default()));
-    assert_eq!(status.application_state.state, State::Submitted);
-    assert_eq!((status.execution_attempts, status.submission_attempts), (i32::MAX, i32::MAX));
-}
-
 /// Other applications wait while a plan is carried out.
 #[test]
 #[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]

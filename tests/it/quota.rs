@@ -90,24 +90,15 @@ fn what_an_application_asks_for_at_present_is_the_sum_of_the_pods_that_it_has() 
 
 #[test]
 fn what_makes_no_pods_needs_no_room() {
-    let plain = || two_executors(&Map::new(), &Value::Null);
     let with = |spec: Value| two_executors(spec.as_object().unwrap(), &Value::Null);
-    let suspended = || with(json!({"suspend": true}));
-    let mut deleted = plain();
+    for (what, old, new, needs) in yaml::<Vec<(String, Option<Value>, Value, bool)>>(&data("quota/room.yaml"))
+    {
+        assert_eq!(needs_room(old.map(with).as_ref(), &with(new)), needs, "{what}");
+    }
+    let mut deleted = with(json!({}));
     deleted.metadata.deletion_timestamp =
         Some(serde_json::from_value(json!("2026-11-21T12:00:00Z")).unwrap());
-    for (what, old, new, needs) in [
-        ("a new one", None, plain(), true),
-        ("one that stays as it is", Some(plain()), plain(), false),
-        ("an edit", Some(plain()), with(json!({"driver": {"cores": 2}})), true),
-        ("an edit of nothing of the run", Some(plain()), with(json!({"timeToLiveSeconds": 5})), false),
-        ("one that is suspended from the start", None, suspended(), false),
-        ("one that is suspended now", Some(plain()), suspended(), false),
-        ("one that is resumed", Some(suspended()), plain(), true),
-        ("one that is about to go", None, deleted, false),
-    ] {
-        assert_eq!(needs_room(old.as_ref(), &new), needs, "{what}");
-    }
+    assert!(!needs_room(None, &deleted));
 }
 
 /// The submission pod has ended before there are executors, so only the larger of the two is counted.

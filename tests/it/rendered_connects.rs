@@ -23,18 +23,8 @@ fn a_server_of_spark_connect_is_validated_and_rendered() {
     let (code, text, _) = said(&["render", "-n", "team", "--default-service-account=other", "-"], &good);
     assert_eq!(code, Some(0));
     let comments: Vec<_> = text.lines().filter(|line| line.starts_with('#')).collect();
-    assert_eq!(
-        comments,
-        [
-            "# SparkConnect team/notebook: the operator creates this, and mends it.",
-            "# Note: with a gateway, the Service has no selector, and two EndpointSlices instead",
-            "# It has no uid yet: references to it as owner are left out.",
-            "# 1 of 4: ConfigMap, which the server mounts at /tmp/spark/executor-pod-template.yaml",
-            "# 2 of 4: NetworkPolicy, which lets clients in",
-            "# 3 of 4: Service, by whose name clients find the server",
-            "# 4 of 4: Pod, the server",
-        ]
-    );
+    let expected = fs::read_to_string(data("ctl/connect-comments.txt")).unwrap();
+    assert_eq!(comments, expected.lines().collect::<Vec<_>>());
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     let pod = documents.last().unwrap();
     assert_eq!(

@@ -1,17 +1,15 @@
 //! Tests how `sparkctl render` shows an application that a batch scheduler places.
 
-use crate::ctl::{application, rendered};
-use api::SparkApplication;
-use batch_schedulers::{BatchSchedulers, KUBERNETES};
-use jiff::Timestamp;
-use plan::{
-    By, Policy,
-    extension::only,
-    submission_plan::{Submitter, choose},
+use crate::{
+    ctl::{application, rendered},
+    gang::chosen,
 };
+use api::SparkApplication;
+use batch_schedulers::BatchSchedulers;
+use plan::{By, Policy, extension::only, submission_plan::Submitter};
 use serde_json::{Map, Value, json};
 use spark_client::read_properties;
-use submission::{DIRECTORY, SubmissionEnvironment, run::Run};
+use submission::{DIRECTORY, run::Run};
 
 /// The pods that `spark-submit` creates are in a group by the labels and annotations in the properties and templates that
 /// the operator gives to it.
@@ -61,11 +59,9 @@ fn submission_files(application: &SparkApplication, scheduler: &str) -> Map<Stri
         extensions: only(schedulers),
         ..Policy::new("k8s://https://kubernetes.default.svc:443")
     };
-    let environment =
-        SubmissionEnvironment { served: [KUBERNETES].into(), ..SubmissionEnvironment::default() };
-    let run = Run::next(application);
-    let chosen = choose(application, &run, &environment, &policy, Timestamp::UNIX_EPOCH).unwrap();
-    let By::Pod { objects, .. } = chosen.request.by else { panic!("{scheduler}: not by spark-submit") };
+    let By::Pod { objects, .. } = chosen(application, &policy).unwrap().request.by else {
+        panic!("{scheduler}: not by spark-submit")
+    };
     objects.children.last().unwrap()["data"].as_object().unwrap().clone()
 }
 

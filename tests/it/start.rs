@@ -137,7 +137,7 @@ fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_o
     let metrics = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).args(["--webhook=false", "--secure-metrics"]);
-    let running = Running::telling(&mut operator, &folder, metrics);
+    let running = Running::at(free_port(), &mut operator, &folder, metrics);
     // As `curl --insecure` does.
     let mut config = Config::new(format!("https://{metrics}").parse().unwrap());
     (config.root_cert, config.accept_invalid_certs) = (Some(Vec::new()), true);
@@ -184,11 +184,7 @@ impl Running {
         Self::at(port, command, folder, ([127, 0, 0, 1], port).into())
     }
 
-    /// Starts the operator with its metrics at `metrics`.
-    fn telling(command: &mut Command, folder: &Path, metrics: SocketAddr) -> Self {
-        Self::at(free_port(), command, folder, metrics)
-    }
-
+    /// Starts the operator with probes at `port` and its metrics at `metrics`.
     fn at(port: u16, command: &mut Command, folder: &Path, metrics: SocketAddr) -> Self {
         let log = folder.join("log");
         command.arg(format!("--health-probe-bind-address=127.0.0.1:{port}"));

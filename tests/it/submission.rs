@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use api::{Role, names::conf};
+use spark_client::read_properties;
 use submission::{DIRECTORY, Settings, SparkSubmit, run::Run, spark_submit};
 use validation::{Refusal, validate};
 
@@ -41,12 +42,6 @@ fn a_case_has_no_files_but_those_of_its_submission() {
             "{others:?}"
         );
     }
-}
-
-#[test]
-fn what_validation_refuses_is_not_submitted() {
-    let application = pi(json!({"mode": "client", "driver": {"memory": "1gg"}}));
-    assert_eq!(submitted(&application), Err(validate(&application).unwrap_err()));
 }
 
 /// The operator finds pods by these labels, and the wait property would make spark-submit wait for the end of the job.
@@ -112,15 +107,6 @@ fn every_file_that_is_named_is_there() {
     }
 }
 
-#[test]
-fn the_same_run_gives_the_same_bytes_and_another_run_others() {
-    let mut application = pi(json!({"sparkConf": {"spark.b": "1", "spark.a": "2"}}));
-    let first = submitted(&application).unwrap();
-    assert_eq!(submitted(&application).unwrap(), first);
-    application.status = Some(serde_json::from_value(json!({"runOrdinal": 1})).unwrap());
-    assert_ne!(submitted(&application).unwrap().files, first.files);
-}
-
 /// Kubeflow's operator compares versions, and treats a text that is not a version as older than any version. In this
 /// operator the version only decides whether Spark has pod templates.
 #[test]
@@ -165,29 +151,5 @@ pub fn application(case: &Path) -> SparkApplication {
 
 /// Returns the properties as `java.util.Properties` reads them.
 fn properties(submit: &SparkSubmit) -> BTreeMap<String, String> {
-    let unescaped = |text: &str| {
-        let mut characters = text.chars();
-        let mut unescaped = String::new();
-        while let Some(c) = characters.next() {
-            unescaped.push(match (c, c == '\\') {
-                (_, true) => match characters.next().unwrap() {
-                    'n' => '\n',
-                    't' => '\t',
-                    'r' => '\r',
-                    'f' => '\x0c',
-                    escaped => escaped,
-                },
-                (c, false) => c,
-            });
-        }
-        unescaped
-    };
-    let lines = submit.files["spark.properties"].lines();
-    let entries = lines.map(|line| {
-        // The key ends at the first separator that is not escaped.
-        let at =
-            (0..line.len()).find(|at| line[*at..].starts_with('=') && !line[..*at].ends_with('\\')).unwrap();
-        (unescaped(&line[..at]), unescaped(&line[at + 1..]))
-    });
-    entries.collect()
+    read_properties(&submit.files["spark.properties"]).unwrap()
 }

@@ -68,23 +68,14 @@ fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let validated = validate(&application).unwrap();
     let made = objects(validated, &attempt, &settings, &SubmissionEnvironment::default()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    for (what, program, code, message) in [
-        (
-            "an exception",
-            "echo out; { echo 'INFO first'; echo 'Exception in thread \"main\" a.B: c'; echo '  at x'; \
-          echo 'Caused by: d.E: f'; echo 'INFO last'; } >&2; exit 1",
-            1,
-            "Exception in thread \"main\" a.B: c\nCaused by: d.E: f\n",
-        ),
-        ("no exception", "printf 'one\\ntwo\\n\\n' >&2; exit 3", 3, "two"),
-        ("success", "echo fine >&2", 0, "fine"),
-        ("nothing", "exit 7", 7, ""),
-        ("an endless line", "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1", 1, &"x".repeat(1300)),
-    ] {
+    let mut all: Vec<(String, String, i32, String)> = yaml(&data("submission_pod/programs.yaml"));
+    let endless = "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1".to_owned();
+    all.push(("an endless line".to_owned(), endless, 1, "x".repeat(1300)));
+    for (what, program, code, message) in all {
         let log = folder.join(format!("termination-log-{code}-{}", message.len()));
         let script = made.pod["spec"]["containers"][0]["args"][2].as_str().unwrap();
         let script = script.replace("/dev/termination-log", log.to_str().unwrap());
-        let output = run("bash", &["-c", &script, "spark-submit", "bash", "-c", program], "");
+        let output = run("bash", &["-c", &script, "spark-submit", "bash", "-c", &program], "");
         assert_eq!(output.status.code(), Some(code), "{what}: {output:?}");
         assert_eq!(fs::read_to_string(&log).unwrap(), message, "{what}");
     }

@@ -117,7 +117,12 @@ pub fn tally(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, from_value, json};
+    use serde_json::{Map, Value, from_value, json};
+
+    /// A state, the ordinal of the run, its cause, and other fields of a status.
+    type Status = (String, i64, String, Map<String, Value>);
+    /// What the case is about, the statuses before and after a write, and what is counted.
+    type Case = (String, Option<Status>, Status, Vec<String>);
 
     /// Returns what is counted when the status changes from `before` to `after` a minute after the application was
     /// created.
@@ -133,98 +138,33 @@ mod tests {
         tally(&application, &from_value(after).unwrap(), now, plan::executors::MOST_EXECUTORS)
     }
 
-    fn status(state: &str, run: i64, cause: &str) -> Value {
-        json!({
+    fn status((state, run, cause, others): Status) -> Value {
+        let mut status = json!({
             "applicationState": {"state": state}, "driverInfo": {}, "submissionID": format!("run-{run}"),
             "runOrdinal": run, "submissionAttempts": run, "executionAttempts": 1,
             "runs": [{"ordinal": run, "cause": cause}],
-        })
+        });
+        status.as_object_mut().unwrap().extend(others);
+        status
     }
 
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    #[test]
-    fn each_step_of_a_life_is_counted_once() {
-        let submitted = status("SUBMITTED", 1, "Created");
-        let expected = Tally {
-            counts: vec![Count::Began, Count::Submitted],
-            times: vec![(Timed::Submission, MINUTE)],
-            ..Tally::default()
-        };
-        assert_eq!(counted(Value::Null, submitted.clone()), expected);
-        assert_eq!(counted(submitted.clone(), submitted.clone()), Tally::default());
-
-        let running = status("RUNNING", 1, "Created");
-        let expected = Tally { times: vec![(Timed::Start, MINUTE)], ..Tally::default() };
-        assert_eq!(counted(submitted.clone(), running.clone()), expected);
-        assert_eq!(counted(status("UNKNOWN", 1, "Created"), running.clone()), Tally::default());
-        assert_eq!(
-            counted(running, submitted),
-            Tally::default(),
-            "a driver that starts anew is not submitted"
-        );
-
-        let mut completed = status("COMPLETED", 1, "Created");
-        completed["lastSubmissionAttemptTime"] = json!("2026-01-01T00:00:30Z");
-        completed["terminationTime"] = json!("2026-01-01T00:00:50Z");
-        let expected = Tally {
-            counts: vec![Count::Succeeded],
-            times: vec![(Timed::Success, Duration::from_secs(20))],
-            ..Tally::default()
-        };
-        assert_eq!(counted(status("SUCCEEDING", 1, "Created"), completed), expected);
+    /// Returns a tally in the words of the cases.
+    fn told(tally: &Tally) -> Vec<String> {
+        let counts = tally.counts.iter().map(|count| format!("{count:?}"));
+        let times = tally.times.iter().map(|(timed, time)| format!("{timed:?} {time:?}"));
+        let retry = tally.retry.iter().map(|retry| format!("{retry:?} is retried"));
+        let executors = [("completed", tally.executors_succeeded), ("failed", tally.executors_failed)];
+        let executors = executors.into_iter().filter(|(_, number)| *number > 0);
+        let executors = executors.map(|(how, number)| format!("executors {how}: {number}"));
+        counts.chain(times).chain(retry).chain(executors).collect()
     }
 
     #[test]
-    fn retries_are_no_failures_and_have_no_latency() {
-        let failed = status("SUBMISSION_FAILED", 1, "Created");
-        let counts = vec![Count::Began, Count::SubmissionFailed];
-        let expected = Tally { counts, ..Tally::default() };
-        assert_eq!(counted(Value::Null, failed.clone()), expected);
-        let again = status("SUBMISSION_FAILED", 2, "SubmissionRetry");
-        let retry = Some(Retry::Submission);
-        let failed_again = Tally { counts: vec![Count::SubmissionFailed], retry, ..Tally::default() };
-        assert_eq!(
-            counted(failed, again.clone()),
-            failed_again,
-            "the state is the same, the submission is not"
-        );
-        let expected = Tally { counts: vec![Count::Submitted], retry, ..Tally::default() };
-        assert_eq!(counted(again, status("SUBMITTED", 3, "SubmissionRetry")), expected);
-
-        let mut queued = status("RESUMING", 2, "SubmissionRetry");
-        queued["runs"][0]["state"] = json!("SUBMISSION_FAILED");
-        assert_eq!(counted(status("RESUMING", 1, "Resumed"), queued), failed_again);
-
-        let announced = status("PENDING_RERUN", 1, "Created");
-        assert_eq!(counted(status("FAILING", 1, "Created"), announced.clone()), Tally::default());
-        let tally = counted(announced, status("SUBMITTED", 2, "FailureRetry"));
-        assert_eq!(tally.retry, Some(Retry::Failure));
-    }
-
-    #[test]
-    fn what_is_edited_starts_anew_and_does_not_count_the_time_since_it_was_made() {
-        let mut running = status("RUNNING", 4, "SpecEdited");
-        running["submissionAttempts"] = json!(1);
-        assert_eq!(counted(status("SUBMITTED", 4, "SpecEdited"), running), Tally::default());
-    }
-
-    #[test]
-    fn executors_count_when_they_end_and_those_of_another_run_are_others() {
-        let with = |run, executors: Value| {
-            let mut status = status("RUNNING", run, "Created");
-            status["executorState"] = executors;
-            status
-        };
-        let ended = |before, after| {
-            let tally = counted(before, after);
-            (tally.executors_succeeded, tally.executors_failed)
-        };
-        let before = with(1, json!({"a-1": "RUNNING", "a-2": "PENDING", "a-3": "COMPLETED"}));
-        let after =
-            with(1, json!({"a-1": "FAILED", "a-2": "COMPLETED", "a-3": "COMPLETED", "a-4": "COMPLETED"}));
-        assert_eq!(ended(before.clone(), after.clone()), (2, 1));
-        assert_eq!(ended(after.clone(), after), (0, 0));
-        assert_eq!(ended(before, with(2, json!({"a-3": "COMPLETED"}))), (1, 0));
+    fn a_change_of_a_status_is_counted_as_its_case_says() {
+        let cases = include_str!("../../../tests/data/application-metrics/tallies.json");
+        for (case, before, after, expected) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
+            let found = counted(json!(before.map(status)), status(after));
+            assert_eq!(told(&found), expected, "{case}");
+        }
     }
 }

@@ -51,6 +51,7 @@ mod tests {
 
     #[test]
     fn a_server_has_an_address_only_while_it_is_ready() {
+        type Case = (Value, Option<i64>, Option<IpAddr>);
         let read = |status: Value| {
             let metadata =
                 json!({"name": "a", "namespace": "team", "creationTimestamp": "2026-11-28T08:00:00Z"});
@@ -61,25 +62,11 @@ mod tests {
             let read: SparkConnect = serde_json::from_str(&object.to_string()).unwrap();
             Known::of(read.0.unwrap())
         };
-        let server = json!({"podName": "a-server", "podIp": "10.0.0.7"});
-        let known = |port, address: Option<&str>| Known {
-            namespace: "team".to_owned(),
-            name: "a".to_owned(),
-            created: "2026-11-28T08:00:00Z".parse().unwrap(),
-            port,
-            address: address.map(|address| address.parse().unwrap()),
-        };
-        for (status, expected) in [
-            (Value::Null, known(None, None)),
-            (
-                json!({"state": "Ready", "server": server, "gateway": {"port": 20_000}}),
-                known(Some(20_000), Some("10.0.0.7")),
-            ),
-            (json!({"state": "Ready", "server": {"podIp": "fd00::7"}}), known(None, Some("fd00::7"))),
-            (json!({"state": "NotReady", "server": server}), known(None, None)),
-            (json!({"state": "", "server": server, "gateway": null}), known(None, None)),
-            (json!({"state": "Ready", "server": {"podIp": ""}}), known(None, None)),
-        ] {
+        let cases = include_str!("../../../tests/data/connect-addresses.json");
+        for (status, port, address) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
+            let (namespace, name) = ("team".to_owned(), "a".to_owned());
+            let created = "2026-11-28T08:00:00Z".parse().unwrap();
+            let expected = Known { namespace, name, created, port, address };
             assert_eq!(read(status.clone()), expected, "{status}");
         }
     }

@@ -167,16 +167,9 @@ mod tests {
 
     #[test]
     fn the_settings_of_each_line_are_known() {
-        let known = |setting| Line::ALL.map(|line| is_setting(setting, line));
-        assert_eq!(known("driver.secrets.a.b"), [true; 5]);
-        assert_eq!(known("authenticate.driver.serviceAccountName"), [true; 5]);
-        assert_eq!(known("allocation.maximum"), [false, false, true, true, true]);
-        assert_eq!(known("pyspark.pythonVersion"), [true, true, false, false, false]);
-        assert_eq!(known("driver.service.publishNotReadyAddresses"), [false, false, false, false, true]);
-        for unknown in
-            ["driver.terminationGracePeriodSeconds", "driver.memoryOverhead", "executor", "namespace.", ""]
-        {
-            assert_eq!(known(unknown), [false; 5], "{unknown}");
+        let cases = include_str!("../../../tests/data/spark-client/settings-of-lines.json");
+        for (setting, known) in serde_json::from_str::<Vec<(&str, [bool; 5])>>(cases).unwrap() {
+            assert_eq!(Line::ALL.map(|line| is_setting(setting, line)), known, "{setting}");
         }
     }
 }

@@ -259,32 +259,17 @@ impl Cluster {
 mod tests {
     use super::*;
     use serde_json::{from_value, json};
+    use std::collections::BTreeMap;
 
+    /// NO_PROXY is compared with the host of the cluster, not with the host of the proxy.
     #[test]
     fn a_proxy_is_chosen_as_kubectl_chooses_it() {
-        let chosen = |cluster: &str, variables: &[(&str, &str)]| {
-            chosen_proxy(&Config::new(cluster.parse().unwrap()), |name| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            })
-        };
-        let cluster = "https://api.example.com:6443";
-        let proxy = ("HTTPS_PROXY", "http://proxy.corp.example.com:3128");
-        let through = Some("http://proxy.corp.example.com:3128".to_owned());
-        assert_eq!(chosen(cluster, &[]), None);
-        assert_eq!(chosen(cluster, &[proxy]), through);
-        assert_eq!(chosen(cluster, &[("https_proxy", "proxy.corp.example.com:3128")]), through);
-        // NO_PROXY is compared with the host of the cluster, not with the host of the proxy.
-        assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", ".corp.example.com")]), through);
-        for no in ["api.example.com", ".example.com", "example.com", "*", "10.0.0.0/8,example.com"] {
-            assert_eq!(chosen(cluster, &[proxy, ("NO_PROXY", no)]), None, "{no}");
-        }
-        assert_eq!(chosen("https://10.1.2.3", &[proxy, ("no_proxy", "10.0.0.0/8")]), None);
-        for here in ["https://localhost:6443", "https://127.0.0.1:6443", "https://[::1]:6443"] {
-            assert_eq!(chosen(here, &[proxy]), None, "{here}");
-        }
-        assert_eq!(chosen("http://api.example.com", &[proxy]), None);
-        for known in ["http://me:p%40ss@proxy:1/", "socks5://proxy:1/"] {
-            assert_eq!(chosen(cluster, &[("HTTPS_PROXY", known)]).as_deref(), Some(known));
+        type Case = (String, BTreeMap<String, String>, Option<String>);
+        let cases = include_str!("../../../tests/data/ctl/proxies.json");
+        for (cluster, variables, expected) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
+            let config = Config::new(cluster.parse().unwrap());
+            let chosen = chosen_proxy(&config, |name| variables.get(name).cloned());
+            assert_eq!(chosen, expected, "{cluster} {variables:?}");
         }
     }
 

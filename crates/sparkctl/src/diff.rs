@@ -104,11 +104,7 @@ mod tests {
         let new = application(
             json!({"driver": {"cores": 2}, "timeToLiveSeconds": 3600, "volumes": [{"name": "a"}]}),
         );
-        let table = "SparkApplication pi, RUNNING\n\n\
-            FIELD                    NOW      THEN             EFFECT\n\
-            spec.driver.cores        1        2                ends the run\n\
-            spec.timeToLiveSeconds   <none>   3600             takes effect now\n\
-            spec.volumes             <none>   [{\"name\":\"a\"}]   ends the run\n";
+        let table = include_str!("../../../tests/data/ctl/diff.txt");
         assert_eq!(of_application(&old, &new).unwrap(), table);
         assert_eq!(of_application(&old, &old).unwrap(), "SparkApplication pi, RUNNING: the same\n");
     }
@@ -121,9 +117,7 @@ mod tests {
         let status = json!({"state": "Ready", "server": {"podName": "notebook-server"}});
         let old = connect(json!({"instances": 1}), status);
         let new = connect(json!({"instances": 2}), Value::Null);
-        let table = "SparkConnect notebook, Ready\n\n\
-            FIELD                     NOW   THEN   EFFECT\n\
-            spec.executor.instances   1     2      ends the sessions\n";
+        let table = include_str!("../../../tests/data/ctl/connect-diff.txt");
         assert_eq!(of_connect(&old, &new).unwrap(), table);
         assert_eq!(of_connect(&old, &old).unwrap(), "SparkConnect notebook, Ready: the same\n");
     }

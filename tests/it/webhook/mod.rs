@@ -45,14 +45,6 @@ impl Server {
         Self::closing(Tls::default(), Closing::default()).await
     }
 
-    async fn without_certificate() -> Self {
-        Self::speaking(Tls::default()).await
-    }
-
-    async fn speaking(tls: Tls) -> Self {
-        Self::bare(tls, Closing::default()).await
-    }
-
     /// Starts a server that has a certificate.
     pub(crate) async fn closing(tls: Tls, closing: Closing) -> Self {
         let mut server = Self::bare(tls, closing).await;

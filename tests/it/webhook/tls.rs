@@ -3,7 +3,7 @@
 use super::{BOTH, Server, certificates, review, spark_pod};
 use rustls::version::{TLS12, TLS13};
 use serde_json::json;
-use webhook::{Tls, TlsVersion, cipher_suite};
+use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 
 #[tokio::test]
 async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {
@@ -18,8 +18,7 @@ async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {
         (newest.clone(), &TLS12, None),
         (newest, &TLS13, Some("TLS13_AES_256_GCM_SHA384")),
     ] {
-        let mut server = Server::speaking(tls).await;
-        server.show_new_certificate();
+        let server = Server::closing(tls, Closing::default()).await;
         let stream = server.handshake_in(&[version], &["h2"]).await.ok();
         let suite = stream.map(|stream| stream.get_ref().1.negotiated_cipher_suite().unwrap().suite());
         assert_eq!(suite.map(|suite| format!("{suite:?}")).as_deref(), spoken);
@@ -36,7 +35,7 @@ async fn a_client_that_trusts_another_ca_is_not_served() {
 
 #[tokio::test]
 async fn without_a_certificate_nobody_is_served_and_with_the_first_one_everybody() {
-    let mut server = Server::without_certificate().await;
+    let mut server = Server::bare(Tls::default(), Closing::default()).await;
     assert!(server.handshake(&["h2"]).await.is_err());
     server.show_new_certificate();
     server.answers().await;

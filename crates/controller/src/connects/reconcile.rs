@@ -361,46 +361,30 @@ mod tests {
         }
     }
 
+    /// Once, nothing but an event said that the Service was refused, and a program that waited for a state waited for ever.
     #[tokio::test]
-    async fn a_server_that_is_refused_says_why_until_it_is_made() {
-        let server = Server::default();
-        let context = server.context();
-        *server.refuses.lock() = Some("pods");
-        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
-        server.look(&context).await;
-        assert_eq!(condition()["reason"], "Creating");
-        server.look(&context).await;
-        let refused = condition();
-        assert_eq!(
-            (&refused["reason"], &refused["message"]),
-            (&json!("PodRefused"), &json!("exceeded quota"))
-        );
-        *server.refuses.lock() = None;
-        server.look(&context).await;
-        assert_eq!(context.source.memory.with("u", |note| note.refusal.clone()), None);
-        assert!(server.objects.lock().contains_key(POD));
-    }
-
-    /// Once, nothing but an event said so, and a program that waited for a state waited for ever.
-    #[tokio::test]
-    async fn a_server_whose_service_is_refused_says_so_and_is_made_when_it_is_taken() {
-        let server = Server::default();
-        let context = server.context();
-        *server.refuses.lock() = Some("services");
-        let condition = || server.objects.lock()[CONNECT]["status"]["conditions"][0].clone();
-        server.look(&context).await;
-        server.look(&context).await;
-        let refused = condition();
-        assert_eq!(refused["reason"], "ObjectRefused");
-        let why = refused["message"].as_str().unwrap();
-        assert!(why.ends_with("Service pi-server is refused: exceeded quota"), "{why}");
-        assert!(!server.objects.lock().contains_key(POD));
-        assert_eq!(server.objects.lock()[CONNECT]["status"]["state"], "Provisioning");
-        *server.refuses.lock() = None;
-        server.look(&context).await;
-        assert!(server.objects.lock().contains_key(POD));
-        server.look(&context).await;
-        assert_ne!(condition()["reason"], "ObjectRefused");
+    async fn a_server_whose_pod_or_service_is_refused_says_so_until_it_is_taken() {
+        for (refused, reason, why) in [
+            ("pods", "PodRefused", "exceeded quota"),
+            ("services", "ObjectRefused", "Service pi-server is refused: exceeded quota"),
+        ] {
+            let server = Server::default();
+            let context = server.context();
+            *server.refuses.lock() = Some(refused);
+            let status = || server.objects.lock()[CONNECT]["status"].clone();
+            server.look(&context).await;
+            server.look(&context).await;
+            let told = status();
+            let condition = &told["conditions"][0];
+            assert_eq!((&told["state"], &condition["reason"]), (&json!("Provisioning"), &json!(reason)));
+            assert!(condition["message"].as_str().unwrap().ends_with(why), "{condition}");
+            assert!(!server.objects.lock().contains_key(POD));
+            *server.refuses.lock() = None;
+            server.look(&context).await;
+            assert!(server.objects.lock().contains_key(POD));
+            server.look(&context).await;
+            assert_ne!(status()["conditions"][0]["reason"], reason);
+        }
     }
 
     #[tokio::test]

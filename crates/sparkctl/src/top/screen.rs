@@ -320,19 +320,8 @@ mod tests {
     #[test]
     fn who_needs_attention_stands_first() {
         let odd = application("odd", "Ruby", Value::Null).0.unwrap_err();
-        assert_eq!(
-            screen(false).whole(style(false)).unwrap(),
-            format!(
-                "5 applications in namespace team: 1 UNREADABLE, 2 RUNNING, 1 FAILED, 1 COMPLETED\n\n\
-                 NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE   WHY\n\
-                 odd     UNREADABLE   <none>                 0          <none>      <none>   2h    {}\n\
-                 newer   RUNNING      1 running, 1 pending   2          1m          <none>   2h    <none>\n\
-                 older   RUNNING      1 running, 1 pending   2          1h          <none>   2h    <none>\n\
-                 wrong   FAILED       1 running, 1 pending   2          1h          <none>   2h    no luck\n\
-                 done    COMPLETED    1 running, 1 pending   2          1h          <none>   2h    <none>\n",
-                odd.error
-            )
-        );
+        let expected = include_str!("../../../../tests/data/ctl/top.txt").replace("{}", &odd.error);
+        assert_eq!(screen(false).whole(style(false)).unwrap(), expected);
     }
 
     #[test]
