@@ -5,8 +5,8 @@
 //! from elsewhere gets a page that leads to the same address again.
 
 use super::{
-    Caller, CallerId, Credentials, Page, Query, Refusal, Result, address, bearer, hidden, now, page, trouble,
-    with_header,
+    Caller, CallerId, Credentials, Page, Query, Refusal, Result, Share, Shares, address, bearer, hidden, now,
+    page, trouble, with_header,
 };
 use axum::{
     body::Bytes,
@@ -22,7 +22,6 @@ use jiff::SignedDuration;
 use kube::Client;
 use maud::{Markup, html};
 use std::sync::Arc;
-use work::{Share, Shares};
 
 /// The life of a cookie.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);

@@ -34,6 +34,7 @@ mod rows;
 mod schedules;
 mod scope;
 mod secrets;
+mod shares;
 mod spark_ui;
 mod timeline;
 mod windows;
@@ -66,6 +67,7 @@ use refusal::Refusal;
 use rhythm::in_words;
 use rows::{Application, Connect, Key, Row, Schedule, reduced};
 use secrets::{CallerId, Secrets};
+use shares::{Share, Shares};
 use timeline::{Bar, outcomes};
 use windows::{Driver, Window, Windows};
 

@@ -3,7 +3,7 @@
 //! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
 //! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute, or with the caller.
 
-use super::{Key, Reader, Refusal, Result, Row, reduced};
+use super::{Key, Reader, Refusal, Result, Row, Share, Shares, reduced};
 use axum::http::StatusCode;
 use futures::TryStreamExt;
 use kube::{
@@ -19,7 +19,6 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep, timeout},
 };
-use work::{Share, Shares};
 
 /// The time for which a list is kept that nobody looks at.
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);

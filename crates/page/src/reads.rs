@@ -1,7 +1,7 @@
 //! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
 //! at a time. Asks it what a caller may do.
 
-use super::{Refusal, Result};
+use super::{Refusal, Result, Shares};
 use api::{Lenient, SparkApplication, is_object_name, is_segment};
 use axum::{
     BoxError,
@@ -23,7 +23,6 @@ use serde_json::{json, value::RawValue};
 use spark_operator_client::patience::{GRACE, in_time};
 use std::{io, sync::Arc};
 use tokio::task::JoinHandle;
-use work::Shares;
 
 /// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
 /// of Spark's UI with a thousand tasks 2 MB.

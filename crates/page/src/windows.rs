@@ -5,7 +5,8 @@
 //! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
-    Caller, CallerId, LARGEST, Reader, Refusal, Result, Secrets, callers::displaced, reads::collected,
+    Caller, CallerId, LARGEST, Reader, Refusal, Result, Secrets, Share, Shares, callers::displaced,
+    reads::collected,
 };
 use axum::{
     body::Bytes,
@@ -22,7 +23,6 @@ use tokio::{
     sync::Semaphore,
     time::{Instant, timeout},
 };
-use work::{Share, Shares};
 
 /// The most windows, of which those into drivers of one namespace are at most as many as are free. Of more, the one that has
 /// not been used for longest is closed.

@@ -1,18 +1,14 @@
-//! Shares what is scarce among namespaces or users: each takes at most as many places as it leaves free. One has half of them
+//! Shares what is scarce among parties or namespaces: each takes at most as many places as it leaves free. One has half of them
 //! at most, two have three quarters, and something is left for the next.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
 use tokio::sync::Notify;
-
-/// Whether an owner of `own` places may have one more, while so many are `free`.
-pub const fn may_have(own: usize, free: usize) -> bool {
-    own < free
-}
+use work::may_have;
 
 /// A number of places.
 #[derive(Debug)]
-pub struct Shares {
+pub(crate) struct Shares {
     most: usize,
     /// The number of places that each owner has.
     taken: Mutex<BTreeMap<Arc<str>, usize>>,
@@ -21,7 +17,7 @@ pub struct Shares {
 
 /// The places of an owner, which are free again when this value is dropped. An owner may have several such values.
 #[derive(Debug)]
-pub struct Share<'s> {
+pub(crate) struct Share<'s> {
     all: &'s Shares,
     owner: Arc<str>,
     places: usize,
@@ -29,23 +25,23 @@ pub struct Share<'s> {
 
 impl Shares {
     /// Returns so many places, all of which are free.
-    pub const fn new(most: usize) -> Self {
+    pub(crate) const fn new(most: usize) -> Self {
         Self { most, taken: Mutex::new(BTreeMap::new()), freed: Notify::const_new() }
     }
 
     /// Returns a share of an owner in which there is no place yet.
-    pub fn empty(&self, owner: &str) -> Share<'_> {
+    pub(crate) fn empty(&self, owner: &str) -> Share<'_> {
         Share { all: self, owner: owner.into(), places: 0 }
     }
 
     /// Returns a share with one place; none if the owner may not have one more now.
-    pub fn one(&self, owner: &str) -> Option<Share<'_>> {
+    pub(crate) fn one(&self, owner: &str) -> Option<Share<'_>> {
         let mut share = self.empty(owner);
         share.grow(1).then_some(share)
     }
 
     /// Waits for a share with one place.
-    pub async fn next(&self, owner: &str) -> Share<'_> {
+    pub(crate) async fn next(&self, owner: &str) -> Share<'_> {
         loop {
             // Made before the look, so that a place that becomes free between the two is not missed.
             let freed = self.freed.notified();
@@ -59,7 +55,7 @@ impl Shares {
 
 impl Share<'_> {
     /// Adds so many places, at least one. Returns whether the owner may have so many more, each after the one before it.
-    pub fn grow(&mut self, places: usize) -> bool {
+    pub(crate) fn grow(&mut self, places: usize) -> bool {
         let mut taken = self.all.taken.lock();
         let free = self.all.most - taken.values().sum::<usize>();
         let own = taken.get(&self.owner).copied().unwrap_or_default();
@@ -72,7 +68,7 @@ impl Share<'_> {
     }
 
     /// Gives back so many of its places; it has at least as many.
-    pub fn shrink(&mut self, places: usize) {
+    pub(crate) fn shrink(&mut self, places: usize) {
         self.places -= places;
         let mut taken = self.all.taken.lock();
         if let Some(own) = taken.get_mut(&self.owner) {
