@@ -1,24 +1,17 @@
 //! Keeps an index of the applications that each schedule has created, updated by the watch of applications.
 
-use super::super::{Key, Watched, key, queue::Queue, schedule_owner::Owner};
-use kube::runtime::{
-    reflector::{ObjectRef, Store},
-    watcher::Event,
-};
+use super::super::{Key, Watched, key, schedule_owner::Owner, source::Source};
+use api::ScheduledSparkApplication;
+use kube::runtime::{reflector::ObjectRef, watcher::Event};
 use parking_lot::Mutex;
 use schedules::Child;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
     index: Mutex<Index>,
-    /// The cache of applications.
-    applications: Store<Watched>,
-    /// The queue of schedules, for those whose applications have changed in a way that matters to the schedule.
-    queue: Arc<Queue>,
+    /// The schedules, of which those are queued whose applications have changed in a way that matters to them.
+    source: Source<ScheduledSparkApplication, ()>,
 }
 
 #[derive(Default)]
@@ -26,8 +19,8 @@ struct Index {
     families: HashMap<Owner, Family>,
     /// The schedule of each application.
     owners: HashMap<Key, Owner>,
-    /// The schedules that exist; none until they have been listed.
-    schedules: Option<HashSet<Owner>>,
+    /// Whether the cache of schedules is complete. Until then, a schedule that it does not have may exist.
+    knows_schedules: bool,
 }
 
 /// The applications of one schedule, as far as they are known.
@@ -53,8 +46,14 @@ pub(super) struct Family {
 const MOST_LOST: usize = 100;
 
 impl Children {
-    pub(crate) fn new(applications: Store<Watched>, queue: Arc<Queue>) -> Self {
-        Self { index: Mutex::default(), applications, queue }
+    pub(crate) fn new(source: Source<ScheduledSparkApplication, ()>) -> Self {
+        Self { index: Mutex::default(), source }
+    }
+
+    fn exists(&self, owner: &Owner) -> bool {
+        let (namespace, name) = &owner.key;
+        let schedule = self.source.cache.get(&ObjectRef::new(name).within(namespace));
+        schedule.is_some_and(|schedule| Owner::of(&*schedule) == *owner)
     }
 
     /// Returns the applications of a schedule, and the latest applications (by slot and by trigger) that are gone.
@@ -98,27 +97,17 @@ impl Children {
         }
     }
 
-    /// Records that this schedule exists.
-    pub(super) fn begin(&self, owner: Owner) {
-        if let Some(schedules) = &mut self.index.lock().schedules {
-            schedules.insert(owner);
-        }
-    }
-
-    /// Forgets all schedules that are not `listed`.
-    pub(super) fn forget_others(&self, listed: HashSet<Owner>) {
+    /// Forgets all schedules that do not exist, now that the cache of schedules is complete.
+    pub(super) fn forget_others(&self) {
         let mut index = self.index.lock();
         // Applications may outlive their schedule for a moment, or refer to a schedule that never existed.
-        index.families.retain(|owner, family| listed.contains(owner) || !family.children.is_empty());
-        index.schedules = Some(listed);
+        index.families.retain(|owner, family| self.exists(owner) || !family.children.is_empty());
+        index.knows_schedules = true;
     }
 
     /// Forgets a schedule that does not exist any more.
     pub(super) fn forget(&self, owner: &Owner) {
         let mut index = self.index.lock();
-        if let Some(schedules) = &mut index.schedules {
-            schedules.remove(owner);
-        }
         index.families.remove(owner);
         index.owners.retain(|_, of| of != owner);
     }
@@ -142,17 +131,22 @@ impl Children {
             }
             Event::InitDone => {
                 let is_gone = |key: &&Key| {
-                    let application = ObjectRef::new(&key.1).within(&key.0);
-                    self.applications.get(&application).is_none() && !index.is_unconfirmed(key)
+                    self.source.cluster.application(&key.0, &key.1).is_none() && !index.is_unconfirmed(key)
                 };
                 let gone: Vec<_> = index.owners.keys().filter(is_gone).cloned().collect();
                 gone.iter().filter_map(|key| index.remove(key)).collect()
             }
             Event::Delete(application) => index.remove(&key(application)).into_iter().collect(),
         };
-        drop(index);
-        for (namespace, name) in changed {
-            self.queue.push(&namespace, &name);
+        for owner in changed {
+            let (namespace, name) = &owner.key;
+            self.source.queue.push(namespace, name);
+            // Nothing is kept for a schedule that does not exist: any user may create applications that refer to such a
+            // schedule.
+            let is_empty = index.families.get(&owner).is_some_and(|family| family.children.is_empty());
+            if is_empty && index.knows_schedules && !self.exists(&owner) {
+                index.families.remove(&owner);
+            }
         }
     }
 }
@@ -160,8 +154,7 @@ impl Children {
 impl Index {
     /// Adds or updates an application that the watch reports. Returns its schedule, if the change matters to the
     /// schedule.
-    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Key> {
-        let schedule = owner.key.clone();
+    fn confirm(&mut self, key: Key, owner: Owner, mut child: Child) -> Option<Owner> {
         let family = self.families.entry(owner.clone()).or_default();
         family.unconfirmed.remove(&child.name);
         // The watch may be behind this process's own deletion of the application. A deletion is never taken back.
@@ -170,8 +163,8 @@ impl Index {
         let matters = |child: &Child| (child.is_over(), child.is_going);
         let differs = |known: &Child| (matters(known), &known.uid) != (matters(&child), &child.uid);
         let is_news = family.children.get(&child.name).is_none_or(differs);
-        self.insert(key, owner, child);
-        is_news.then_some(schedule)
+        self.insert(key, owner.clone(), child);
+        is_news.then_some(owner)
     }
 
     fn insert(&mut self, key: Key, owner: Owner, child: Child) {
@@ -188,7 +181,7 @@ impl Index {
     }
 
     /// Removes an application. Returns the schedule that has lost the application, if there is one.
-    fn remove(&mut self, key: &Key) -> Option<Key> {
+    fn remove(&mut self, key: &Key) -> Option<Owner> {
         let owner = self.owners.remove(key)?;
         if let Some(family) = self.families.get_mut(&owner) {
             let child = family.children.remove(&key.1);
@@ -200,14 +193,8 @@ impl Index {
                 }
             }
             family.unconfirmed.remove(&key.1);
-            // Nothing is kept for a schedule that does not exist: any user may create applications that refer to such a
-            // schedule.
-            let is_nobody_s = self.schedules.as_ref().is_some_and(|schedules| !schedules.contains(&owner));
-            if family.children.is_empty() && is_nobody_s {
-                self.families.remove(&owner);
-            }
         }
-        Some(owner.key)
+        Some(owner)
     }
 
     fn is_unconfirmed(&self, key: &Key) -> bool {
@@ -219,10 +206,12 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Workloads;
-    use kube::runtime::reflector;
-    use prometheus_client::registry::Registry;
+    use crate::{Cluster, Setup, kept::Kept, tests::api_server};
+    use kube::runtime::reflector::{self, store::Writer};
     use serde_json::{from_value, json};
+    use std::{collections::HashSet, future::pending};
+
+    type Schedule = Kept<ScheduledSparkApplication, ()>;
 
     /// Returns an application in `namespace` that has a slot and names the schedule `owner` (name and uid) as its
     /// owner.
@@ -238,9 +227,16 @@ mod tests {
         from_value(crate::tests::application(&metadata)).unwrap()
     }
 
-    fn children() -> Children {
-        let queue = Queue::new(Workloads::new(&mut Registry::default(), 1).schedules);
-        Children::new(reflector::store().0, queue)
+    /// Returns an index, and what fills the cache of schedules.
+    fn children() -> (Children, Writer<Schedule>) {
+        let setup = Setup::of_tests(api_server(|_| pending()), "a");
+        let cluster = Cluster::new(&setup, reflector::store().0);
+        let (schedules, writer) = reflector::store();
+        (Children::new(Source::new(cluster, &setup.workloads.schedules, schedules)), writer)
+    }
+
+    fn schedule(Owner { key: (namespace, name), uid }: &Owner) -> Schedule {
+        from_value(json!({"metadata": {"name": name, "namespace": namespace, "uid": uid}})).unwrap()
     }
 
     fn nightly() -> Owner {
@@ -248,9 +244,9 @@ mod tests {
     }
 
     /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
-    #[test]
-    fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
-        let children = children();
+    #[tokio::test]
+    async fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
+        let (children, _schedules) = children();
         for forged in [
             watched("b", ("nightly", "of-nightly")),
             watched("a", ("hourly", "of-nightly")),
@@ -271,10 +267,10 @@ mod tests {
     }
 
     /// Once, each edit of the owner left the application with its former schedule, which nothing forgot.
-    #[test]
-    fn an_application_belongs_to_the_schedule_that_it_names_last() {
-        let children = children();
-        children.forget_others(HashSet::new());
+    #[tokio::test]
+    async fn an_application_belongs_to_the_schedule_that_it_names_last() {
+        let (children, _schedules) = children();
+        children.forget_others();
         for uid in ["1", "2", "3"] {
             children.apply(&Event::Apply(watched("a", ("nightly", uid))));
         }
@@ -282,9 +278,9 @@ mod tests {
         assert_eq!(known, ["3"]);
     }
 
-    #[test]
-    fn nothing_is_remembered_of_schedules_that_there_are_not() {
-        let children = children();
+    #[tokio::test]
+    async fn nothing_is_remembered_of_schedules_that_there_are_not() {
+        let (children, mut schedules) = children();
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { key: ("a".to_owned(), "hourly".to_owned()), ..nightly() };
         let of = |owner: &Owner| watched(&owner.key.0, (&*owner.key.1, &*owner.uid));
@@ -292,11 +288,13 @@ mod tests {
             children.apply(&Event::Apply(of(&owner)));
             children.apply(&Event::Delete(of(&owner)));
         }
-        children.forget_others(HashSet::from([nightly()]));
+        schedules.apply_watcher_event(&Event::Apply(schedule(&nightly())));
+        children.forget_others();
         assert_eq!(known(), HashSet::from([nightly()]), "what was made for it is known also when it is gone");
 
-        children.begin(hourly.clone());
+        schedules.apply_watcher_event(&Event::Apply(schedule(&hourly)));
         children.apply(&Event::Apply(of(&hourly)));
+        schedules.apply_watcher_event(&Event::Delete(schedule(&nightly())));
         children.forget(&nightly());
         // The garbage collector has not deleted the application of the deleted schedule yet.
         children.apply(&Event::Apply(of(&nightly())));

@@ -117,7 +117,7 @@ impl Context {
         let source = Source::new(cluster, &setup.workloads.schedules, schedules);
         Self {
             policy: setup.schedule_policy.clone(),
-            children: Children::new(source.cluster.applications.clone(), Arc::clone(&source.queue)),
+            children: Children::new(source.clone()),
             source,
             metrics: setup.schedule_metrics.clone(),
         }
@@ -265,16 +265,11 @@ impl Context {
         Ok(())
     }
 
-    /// Records which schedules exist: the watch does not report schedules that were deleted while no watch was running.
+    /// Forgets schedules that are gone. The watch does not report those that were deleted while no watch was running.
     fn heard(&self, event: &Event<Watched>) {
         match event {
-            Event::Init | Event::InitApply(_) => {}
-            Event::InitDone => {
-                let schedules = self.source.cache.state();
-                self.children
-                    .forget_others(schedules.iter().map(|schedule| Owner::of(&**schedule)).collect());
-            }
-            Event::Apply(schedule) => self.children.begin(Owner::of(schedule)),
+            Event::Init | Event::InitApply(_) | Event::Apply(_) => {}
+            Event::InitDone => self.children.forget_others(),
             Event::Delete(schedule) => self.children.forget(&Owner::of(schedule)),
         }
     }
