@@ -14,7 +14,7 @@ use kube::{ResourceExt, runtime::watcher::Event};
 use parking_lot::RwLock;
 use pods::PodSummary;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -63,10 +63,9 @@ impl PodIndex {
         self.departed.write().remove(application);
     }
 
-    /// Forgets the last drivers of all applications that are not `listed`.
-    pub fn forget_others(&self, listed: &HashSet<Key>) {
-        let mut departed = self.departed.write();
-        departed.retain(|application, _| listed.contains(application));
+    /// Forgets the last drivers of all applications that do not exist any more.
+    pub fn forget_others(&self, exists: impl Fn(&Key) -> bool) {
+        self.departed.write().retain(|application, _| exists(application));
     }
 
     /// Follows all pods that have the operator's label; yields the applications whose pods have changed.
@@ -132,7 +131,7 @@ mod tests {
         for application in ["pi", "gone"] {
             index.apply(Event::Delete(driver(&format!("{application}-driver"), application)));
         }
-        index.forget_others(&HashSet::from([key("pi")]));
+        index.forget_others(|application| *application == key("pi"));
         assert!(index.of(&key("pi")).1.is_some() && index.of(&key("gone")).1.is_none());
     }
 

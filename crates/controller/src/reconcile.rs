@@ -172,9 +172,10 @@ impl Context {
                 let applications = self.source.cache.state();
                 let uids: HashSet<_> =
                     applications.iter().filter_map(|application| application.uid()).collect();
-                let names = applications.iter().map(|application| key(&**application)).collect();
                 self.retain_memories(|uid| uids.contains(uid));
-                self.source.cluster.pods.forget_others(&names);
+                let cluster = &self.source.cluster;
+                let exists = |(namespace, name): &Key| cluster.application(namespace, name).is_some();
+                cluster.pods.forget_others(exists);
             }
             watcher::Event::Delete(application) => {
                 self.forget(&application.uid().unwrap_or_default());
