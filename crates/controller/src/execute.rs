@@ -162,9 +162,7 @@ async fn make(
     true
 }
 
-/// Writes the executors' template into its ConfigMap, and then marks the driver with it: a change of the pod has the kubelet look
-/// at the ConfigMap at once. Until then the driver is marked with no template, so that after a failure in between not even an
-/// edit back to the former template leaves the ConfigMap as it is. Reports a failure to the user.
+/// Brings the executors' template of a driver up to date. Reports a failure to the user.
 async fn renew(
     context: &Context,
     application: &SparkApplication,
@@ -172,22 +170,32 @@ async fn renew(
     driver: &str,
     uid: &str,
 ) {
+    let cluster = &context.source.cluster;
     let namespace = application.namespace().unwrap_or_default();
-    let client = &context.source.cluster.client;
-    let (pods, config_maps) =
-        (Calls::of::<Pod>(client, &namespace), Calls::of::<ConfigMap>(client, &namespace));
-    let mark = |mark: &str| json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: mark}}});
-    let renewed = async {
-        pods.patch(driver, &Patch::Merge(mark(""))).await?;
-        config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
-        pods.patch(driver, &Patch::Merge(mark(&template.fingerprint()))).await
-    };
-    let Err(error) = renewed.await else { return };
+    let Err(error) = renewed(&cluster.client, &namespace, template, driver, uid).await else { return };
     let why =
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
     warn!(why, "not renewed");
     let event = events::not_made(&why, events::RUNS_ON);
-    context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
+    cluster.send_event(application, &run_of(application), &event, super::now()).await;
+}
+
+/// Writes the executors' template into its ConfigMap, and then marks the driver with it: a change of the pod has the kubelet look
+/// at the ConfigMap at once. Until then the driver is marked with no template, so that after a failure in between not even an
+/// edit back to the former template leaves the ConfigMap as it is.
+async fn renewed(
+    client: &Client,
+    namespace: &str,
+    template: &ExecutorTemplate,
+    driver: &str,
+    uid: &str,
+) -> Result<(), kube::Error> {
+    let (pods, config_maps) =
+        (Calls::of::<Pod>(client, namespace), Calls::of::<ConfigMap>(client, namespace));
+    let mark = |mark: &str| json!({"metadata": {"uid": uid, "annotations": {annotation::TEMPLATE: mark}}});
+    pods.patch(driver, &Patch::Merge(mark(""))).await?;
+    config_maps.patch(&template.config_map, &Patch::Merge(template.patch())).await?;
+    pods.patch(driver, &Patch::Merge(mark(&template.fingerprint()))).await
 }
 
 /// Returns the id of the recorded run.
@@ -210,5 +218,48 @@ pub(super) async fn delete(
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
         Err(error) => Err(Error::api("DELETE of an object whose time is over")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::api_server;
+    use parking_lot::Mutex;
+    use std::sync::Arc;
+
+    /// Once, an edit back to the former template left the executors with that of the edit whose renewal had failed.
+    #[tokio::test]
+    async fn a_driver_is_marked_with_no_template_while_its_config_map_may_have_another() {
+        let template =
+            |text: &str| ExecutorTemplate { config_map: "pi-conf".to_owned(), text: text.to_owned() };
+        let [former, edited] = ["former", "edited"].map(template);
+        for allowed in 0..=3 {
+            let stored = Arc::new(Mutex::new((former.fingerprint(), former.text.clone(), 0)));
+            let objects = Arc::clone(&stored);
+            let client = api_server(move |request| {
+                let objects = Arc::clone(&objects);
+                async move {
+                    let body = request.into_body().collect_bytes().await.unwrap();
+                    let patch: Value = serde_json::from_slice(&body).unwrap();
+                    let (mark, text, asked) = &mut *objects.lock();
+                    *asked += 1;
+                    if *asked > allowed {
+                        return (403, json!({"kind": "Status", "reason": "Forbidden", "code": 403}));
+                    }
+                    if let Some(new) = patch["metadata"]["annotations"][annotation::TEMPLATE].as_str() {
+                        *mark = new.to_owned();
+                    }
+                    if let Some(new) = patch["data"][spark_client::TEMPLATE_KEY].as_str() {
+                        *text = new.to_owned();
+                    }
+                    (200, json!({"metadata": {}}))
+                }
+            });
+            let done = renewed(&client, "ours", &edited, "pi-driver", "u").await;
+            let (mark, text, _) = stored.lock().clone();
+            assert_eq!((done.is_ok(), mark == edited.fingerprint()), (allowed == 3, allowed == 3));
+            assert!(mark.is_empty() || mark == template(&text).fingerprint(), "{allowed}: {mark} of {text}");
+        }
     }
 }
