@@ -79,8 +79,8 @@ impl Slots {
         let own = self.held_up.lock().remove(namespace);
         if let Some(own) = own {
             info!(namespace, "submissions go on");
-            // Who waits there need not wait for submissions that still hang.
-            own.refuse_all();
+            // Nobody has to wait there for submissions that still hang.
+            own.close();
         }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         assert!(slots.held_up.lock().is_empty() && slots.all.free() == 4);
     }
 
-    /// Once, they waited until a slot of the time before was free.
+    /// Once, they waited until one of those that still hang ended.
     #[tokio::test(start_paused = true)]
     async fn submissions_of_a_namespace_that_goes_on_do_not_wait_for_those_that_still_hang() {
         let slots = Slots::new(4);

@@ -156,7 +156,7 @@ impl Turns {
 
     /// Waits for the turn of `namespace`, among the work of the client `peer` if clients take turns. Returns none if too
     /// many wait (of the client for which most wait, and of its namespace for which most wait, the last one is refused), or
-    /// if all are refused.
+    /// if these turns are closed.
     pub async fn turn(&self, peer: Option<IpAddr>, namespace: &str) -> Option<Turn> {
         let turn = {
             let mut permits = self.0.lock();
@@ -172,9 +172,11 @@ impl Turns {
         turn.await.ok()
     }
 
-    /// Refuses all who wait now.
-    pub fn refuse_all(&self) {
-        drop(mem::take(&mut self.0.lock().waiting));
+    /// Refuses all who wait, and whoever would have to wait from now on.
+    pub fn close(&self) {
+        let mut permits = self.0.lock();
+        permits.at_most_waiting = 0;
+        drop(mem::take(&mut permits.waiting));
     }
 
     /// Returns how many permits nobody has.
@@ -291,13 +293,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_can_be_refused() {
+    async fn who_waits_for_a_closed_turn_is_refused_and_so_is_who_comes_later() {
         let turns = Turns::new(1);
         let first = turns.turn(None, "a").await;
         let mut one = Box::pin(turns.turn(None, "a"));
         assert!((&mut one).now_or_never().is_none());
-        turns.refuse_all();
+        turns.close();
         assert!(one.now_or_never().expect("an answer").is_none());
+        assert!(turns.turn(None, "a").now_or_never().expect("an answer").is_none());
         drop(first);
         assert_eq!(turns.free(), 1);
     }
