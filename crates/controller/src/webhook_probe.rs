@@ -13,10 +13,16 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep},
+};
 use tracing::warn;
 
 /// How long to wait for the API server to reach the webhook. After that time drivers are created anyway, so that the
@@ -32,21 +38,28 @@ pub(super) struct WebhookProbe {
     /// Whether the webhook was reached for a driver in any namespace. In a namespace with a broken webhook of its own, the
     /// API server never gets as far as the operator's webhook.
     is_reached: AtomicBool,
-    /// When the first check in each namespace began.
-    begun: Mutex<HashMap<String, Instant>>,
+    /// The check in each namespace, which is made once.
+    checks: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
 impl WebhookProbe {
     pub(super) fn new(client: Client) -> Self {
-        Self { client, is_reached: AtomicBool::new(false), begun: Mutex::default() }
+        Self { client, is_reached: AtomicBool::new(false), checks: Mutex::default() }
     }
 
-    /// Waits until the API server reaches the webhook for a driver in any namespace, or until the first check in `namespace`
-    /// began [`FOUND_WITHIN`] ago: after that, nobody waits for more than one answer. Once the webhook has been reached, no
-    /// further check is made.
+    /// Waits until the API server reaches the webhook for a driver in any namespace, or until it has not been reached in
+    /// `namespace` within [`FOUND_WITHIN`]. All submissions in a namespace wait for the same check.
     pub(super) async fn reached(&self, namespace: &str) {
+        if self.is_reached.load(Ordering::Relaxed) {
+            return;
+        }
+        let check = self.checks.lock().entry(namespace.to_owned()).or_default().clone();
+        check.get_or_init(|| self.check(namespace)).await;
+    }
+
+    async fn check(&self, namespace: &str) {
+        let begun = Instant::now();
         while !self.is_reached.load(Ordering::Relaxed) {
-            let begun = *self.begun.lock().entry(namespace.to_owned()).or_insert_with(Instant::now);
             match self.finds(namespace).await {
                 Ok(()) => self.is_reached.store(true, Ordering::Relaxed),
                 Err(_) if begun.elapsed() < FOUND_WITHIN => sleep(AGAIN).await,
@@ -87,7 +100,8 @@ fn driver() -> Value {
 mod tests {
     use super::*;
     use crate::tests::api_server;
-    use std::future::ready;
+    use futures::future::join_all;
+    use std::{future::ready, sync::atomic::AtomicU32};
 
     #[tokio::test(start_paused = true)]
     async fn a_namespace_whose_own_webhook_is_down_keeps_no_other_waiting() {
@@ -110,12 +124,23 @@ mod tests {
             other < FOUND_WITHIN / 2 && broken < FOUND_WITHIN / 2,
             "{broken:?}, {other:?}: found in one, found"
         );
+    }
 
-        let webhook_probe = WebhookProbe::new(webhook_probe.client);
-        webhook_probe.reached("broken").await;
-        assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+    #[tokio::test(start_paused = true)]
+    async fn all_submissions_of_a_namespace_wait_for_one_check() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = asked.clone();
+        let webhook_probe = WebhookProbe::new(api_server(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            ready((500, json!({"kind": "Status", "code": 500})))
+        }));
         let begun = Instant::now();
-        webhook_probe.reached("broken").await;
-        assert!(begun.elapsed() < AGAIN, "and once");
+        let many = || join_all((0..100).map(|_| webhook_probe.reached("broken")));
+        many().await;
+        assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+        let (begun, requests) = (Instant::now(), asked.load(Ordering::Relaxed));
+        assert!(requests <= FOUND_WITHIN.div_duration_f64(AGAIN) as u32 + 1, "{requests}");
+        many().await;
+        assert!(begun.elapsed() < AGAIN && asked.load(Ordering::Relaxed) == requests, "it is not repeated");
     }
 }
