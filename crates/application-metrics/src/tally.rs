@@ -121,7 +121,7 @@ mod tests {
 
     /// A state, the ordinal of the run, its cause, and other fields of a status.
     type Status = (String, i64, String, Map<String, Value>);
-    /// What the case is about, the statuses before and after a write, and what is counted.
+    /// A description of the case, the statuses before and after a write, and what is counted.
     type Case = (String, Option<Status>, Status, Vec<String>);
 
     /// Returns what is counted when the status changes from `before` to `after` a minute after the application was

@@ -279,7 +279,7 @@ mod tests {
         driven.memory.with(uid, |note| note.asked = Some((key, asked)));
     }
 
-    /// Of a kind that nobody tells of, it would not have been made again for the same run.
+    /// An object of a kind that the operator does not watch would otherwise not be made again for the same run.
     #[tokio::test]
     async fn what_was_deleted_does_not_count_as_made() {
         let made = json!({"metadata": {"name": "pi-ui-svc"}});

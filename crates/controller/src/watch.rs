@@ -41,7 +41,7 @@ pub struct Watching {
     /// The longest time that one watch request lasts; the next request continues where it ended.
     seconds: u32,
     unreadable: Family<[(&'static str, String); 1], Counter>,
-    /// What sends an event about each unreadable object, if no reconcile does.
+    /// Sends an event about each unreadable object, if no reconcile does.
     reports: Option<Arc<Context>>,
     watches: Watches,
     /// The right to have a page of a list in memory. There is one for the whole process.
