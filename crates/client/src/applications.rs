@@ -37,8 +37,8 @@ impl Applications {
         Self { client, namespace: namespace.into() }
     }
 
-    /// Creates an application, and returns it as the cluster has it: with its uid, and with the fields that admission
-    /// has filled in.
+    /// Creates an application, and returns it as the cluster stores it: with its uid, and with the fields that
+    /// admission has filled in.
     ///
     /// An existing application is never overwritten. If the future is dropped before its end, or returns
     /// [`Error::Call`], the application may have been created nevertheless: then submitting it again returns
@@ -49,8 +49,8 @@ impl Applications {
     ///
     /// # Errors
     ///
-    /// [`Error::NameTaken`] if an application of its name exists, [`Error::Refused`] if the cluster does not accept it
-    /// as it is, and [`Error::Call`] if the cluster did not answer.
+    /// [`Error::NameTaken`] if an application of its name exists, [`Error::Refused`] if the cluster does not accept it,
+    /// and [`Error::Call`] if the cluster did not answer.
     pub async fn submit(&self, application: &SparkApplication) -> Result<SparkApplication, Error> {
         let applications = Api::namespaced(self.client.clone(), &self.namespace);
         applications.create(&PostParams::default(), application).await.map_err(|error| match error {
@@ -61,8 +61,8 @@ impl Applications {
         })
     }
 
-    /// Returns the application as it is, and then again each time that anything in it changes. The stream ends when the
-    /// application is deleted, after its last state.
+    /// Returns the application as it is now, and then again each time that anything in it changes. The stream ends when
+    /// the application is deleted, after its last state.
     ///
     /// The stream uses a watch, [as Kubernetes has them][watch], which begins with a get of the application. The watch
     /// is resumed automatically when the API server ends it, restarts or cannot be reached for any length of time, with
@@ -76,15 +76,15 @@ impl Applications {
     ///
     /// After an error the stream ends. [`Error::NotFound`] if no application of this name exists at the beginning (if
     /// the uid is known, its absence counts as its deletion, which is no error), [`Error::Unreadable`] if the object
-    /// does not have the form that this library knows, [`Error::Refused`] if the API server refuses the request, and
-    /// [`Error::Call`] if the API server cannot be reached at the beginning.
+    /// cannot be parsed as the SparkApplication that this library knows, [`Error::Refused`] if the API server refuses
+    /// the request, and [`Error::Call`] if the API server cannot be reached at the beginning.
     pub fn changes(&self, which: impl Into<Which>) -> Changes<SparkApplication> {
         let api = Api::namespaced(self.client.clone(), &self.namespace);
         following::changes(api, &self.namespace, which.into()).boxed()
     }
 
-    /// Returns the application's status as it is, and then each time that it changes. The stream ends with the status
-    /// of the application's end, or when the application is deleted. The status is empty as long as nothing was
+    /// Returns the application's status as it is now, and then each time that it changes. The stream ends with the
+    /// status of the application's end, or when the application is deleted. The status is empty as long as nothing was
     /// recorded.
     ///
     /// For what counts as an end, see [`Self::end`]; everything else, including errors, is as in [`Self::changes`].
@@ -92,7 +92,8 @@ impl Applications {
         distinct(to_its_end(self.changes(which)).map_ok(|application| application.status.unwrap_or_default()))
     }
 
-    /// Returns the application's state as it is, and then each time that it changes; otherwise like [`Self::statuses`].
+    /// Returns the application's state as it is now, and then each time that it changes; otherwise like
+    /// [`Self::statuses`].
     pub fn states(&self, which: impl Into<Which>) -> Changes<State> {
         distinct(to_its_end(self.changes(which)).map_ok(|application| application.state()))
     }

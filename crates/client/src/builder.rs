@@ -67,14 +67,14 @@ impl Builder {
         self
     }
 
-    /// Sets a Spark property, as with `--conf`. A field of the spec that means the same property takes precedence.
+    /// Sets a Spark property, as with `--conf`. A field of the spec that sets the same property takes precedence.
     pub fn conf(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.spec.spark_conf.insert(key.into(), value.into());
         self
     }
 
     /// Sets the size of the driver: its cores, and its heap in Java's notation (`512m`, `4g`). The pod's memory is the
-    /// heap and an overhead that Spark adds.
+    /// heap plus Spark's memory overhead.
     pub fn driver(mut self, cores: i32, memory: impl Into<String>) -> Self {
         self.spec.driver.pod.cores = Some(cores);
         self.spec.driver.pod.memory = Some(memory.into());
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_is_the_example_of_the_readme() {
+    fn the_builder_builds_the_example_of_the_readme() {
         let readme = include_str!("../../../README.md");
         let manifest = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let mut pi = Builder::scala(
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_stays_open() {
+    fn fields_that_are_not_set_stay_empty() {
         let pi = Builder::python("pi.py").conf("spark.executor.instances", "3").named("pi");
         let expected = SparkApplicationSpec {
             application_type: ApplicationType::Python,

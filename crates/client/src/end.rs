@@ -19,7 +19,7 @@ pub enum End {
 }
 
 impl End {
-    /// Returns how the application has ended; none if it has not ended.
+    /// Returns how the application has ended; `None` if it has not ended.
     pub fn of(application: SparkApplication) -> Option<Self> {
         match application.state() {
             _ if !application.has_ended() => None,
@@ -44,7 +44,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     #[test]
-    fn an_end_is_one_of_what_was_asked_for_last() {
+    fn an_end_counts_only_for_the_newest_spec_and_rerun_request() {
         let end = |state: &str, metadata: Value| {
             let application: SparkApplication = from_value(json!({
                 "metadata": metadata, "spec": {},

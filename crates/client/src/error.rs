@@ -17,12 +17,12 @@ pub enum Error {
         /// The name that is taken.
         name: String,
     },
-    /// No such application exists, and none existed when it was first looked for.
+    /// No application of this name existed at the first request. A later deletion is not an error.
     #[error("there is no SparkApplication {name} in {namespace}")]
     NotFound {
         /// The namespace.
         namespace: String,
-        /// The name of the application that was looked for.
+        /// The name that no application has.
         name: String,
     },
     /// The object of this name in the cluster cannot be parsed as the SparkApplication that this library knows.

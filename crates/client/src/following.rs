@@ -1,5 +1,5 @@
-//! Follows one application despite broken connections: gets the application, watches from its version on, and gets it
-//! again whenever the watch cannot continue.
+//! Follows one application despite broken connections: gets the application, watches from its resourceVersion on, and
+//! gets it again whenever the watch cannot continue.
 //!
 //! kube-runtime's watcher does the same for lists of objects, but needs 27 more crates. Following a single object is
 //! simpler.
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Identifies an application.
 ///
-/// A name alone means the application that has this name when it is first looked for. An application with a uid, as the
+/// A name alone means the application that has this name at the first request. An application with a uid, as the
 /// cluster returns it, means that object only: another application that is created under the same name after the
 /// deletion is not taken for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +55,12 @@ impl From<&SparkApplication> for Which {
     }
 }
 
-/// The application, or the object under its name that cannot be read as an application.
+/// The application, or the object of its name that cannot be parsed as an application.
 type Found = Lenient<SparkApplication>;
 type Watch = BoxStream<'static, Result<WatchEvent<Found>, kube::Error>>;
 
 /// The timeout of a watch, after which the API server ends the watch. A connection whose other end has vanished without
-/// closing it is noticed after this time and [`GRACE`]; each watch costs the API server one request in this time.
+/// closing it is noticed after this time plus [`GRACE`]; each watch costs the API server one request in this time.
 const WATCH: Duration = Duration::from_secs(60);
 
 /// Returns a stream of the application as it is now, then as it is after each change. The stream ends when the
@@ -74,11 +74,11 @@ pub(super) fn changes(
         api,
         namespace: namespace.to_owned(),
         which,
-        told: None,
+        returned: None,
         version: None,
         watch: None,
         patience: Patience::default(),
-        has_looked: false,
+        was_found: false,
         is_over: false,
     };
     stream::try_unfold(following, Following::change)
@@ -89,12 +89,12 @@ struct Following {
     namespace: String,
     which: Which,
     /// `metadata.resourceVersion` of the application that was returned last.
-    told: Option<String>,
-    /// The version from which the watch continues; none if the application has to be read again first.
+    returned: Option<String>,
+    /// The resourceVersion from which the watch continues; `None` if the application has to be read with a GET first.
     version: Option<String>,
     watch: Option<Watch>,
     patience: Patience,
-    has_looked: bool,
+    was_found: bool,
     is_over: bool,
 }
 
@@ -104,9 +104,9 @@ enum Seen {
     /// The application as it was when it was deleted.
     Last(Found),
     Absent,
-    /// A bookmark: everything up to this version has been seen.
-    Nothing(String),
-    /// The watch has ended, as every watch does after its time.
+    /// A bookmark: the watch has returned all changes up to this resourceVersion.
+    Bookmark(String),
+    /// The watch has ended, as every watch does after its timeout.
     End,
 }
 
@@ -119,7 +119,7 @@ impl Following {
         while !self.is_over {
             match self.see().await {
                 Ok(Seen::Present(found)) => {
-                    self.has_looked = true;
+                    self.was_found = true;
                     if let Some(application) = self.news(found)? {
                         return Ok(Some((application, self)));
                     }
@@ -131,17 +131,17 @@ impl Following {
                     }
                 }
                 // A caller that knows the uid has seen the application before: its absence means its deletion.
-                Ok(Seen::Absent) if self.has_looked || self.which.uid.is_some() => self.is_over = true,
+                Ok(Seen::Absent) if self.was_found || self.which.uid.is_some() => self.is_over = true,
                 Ok(Seen::Absent) => {
                     return Err(Error::NotFound { namespace: self.namespace, name: self.which.name });
                 }
-                Ok(Seen::Nothing(version)) => self.version = Some(version),
+                Ok(Seen::Bookmark(version)) => self.version = Some(version),
                 Ok(Seen::End) => {
                     self.watch = None;
                     self.patience.pause().await;
                 }
                 Err(error) => {
-                    if !(self.has_looked && can_pass(&error)) {
+                    if !(self.was_found && can_pass(&error)) {
                         return Err(Error::of_call(error));
                     }
                     (self.watch, self.version) = (None, None);
@@ -173,7 +173,7 @@ impl Following {
         let seen = match event? {
             WatchEvent::Added(found) | WatchEvent::Modified(found) => Seen::Present(found),
             WatchEvent::Deleted(found) => Seen::Last(found),
-            WatchEvent::Bookmark(bookmark) => Seen::Nothing(bookmark.metadata.resource_version),
+            WatchEvent::Bookmark(bookmark) => Seen::Bookmark(bookmark.metadata.resource_version),
             WatchEvent::Error(status) => return Err(kube::Error::Api(status)),
         };
         self.patience.restore();
@@ -188,10 +188,10 @@ impl Following {
             return Ok(None);
         }
         self.version = found.resource_version();
-        if self.told == self.version {
+        if self.returned == self.version {
             return Ok(None);
         }
-        self.told.clone_from(&self.version);
+        self.returned.clone_from(&self.version);
         let application = found
             .0
             .map_err(|invalid| Error::Unreadable { name: self.which.name.clone(), reason: invalid.error })?;

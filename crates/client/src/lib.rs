@@ -32,8 +32,8 @@
 //!
 //! The library runs on tokio, as kube's client does, and needs tokio's timer (`enable_all`, or `#[tokio::main]`).
 //!
-//! Every future and stream of this library can be dropped at any moment, by `tokio::select!` or `tokio::time::timeout`
-//! for instance. Dropping it ends the watching only; the application continues. To watch again later, call the method
+//! Every future and stream of this library can be dropped at any time, by `tokio::select!` or `tokio::time::timeout`
+//! for instance. Dropping it ends only the watch; the application continues. To watch again later, call the method
 //! again: the new future or stream begins with the state at that time.
 
 #![warn(missing_docs)]

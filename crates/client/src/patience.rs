@@ -7,9 +7,9 @@ use std::{
 };
 use tokio::time::{sleep, timeout};
 
-/// The longest time to wait for a response, and for the end of a watch after the timeout that the watch itself has.
+/// The maximum time to wait for a response, and for the end of a watch after the watch's own timeout.
 pub const GRACE: Duration = Duration::from_secs(15);
-/// The longest pause after a first failure; it is doubled after each further failure in a row, up to [`LONGEST_PAUSE`].
+/// The maximum pause after a first failure; it is doubled after each further failure in a row, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
@@ -21,8 +21,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Waits before the next request. Up to half of the length is random, so that many clients that have lost the API
-    /// server at the same moment do not come back to it at the same moment.
+    /// Waits before the next request. Up to half of the pause is random, so that many clients that have lost the API
+    /// server at the same time do not all send their next request at the same time.
     pub async fn pause(&mut self) {
         let longest = LONGEST_PAUSE.min(FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)));
         self.failures += 1;
@@ -47,7 +47,7 @@ pub fn can_pass(error: &kube::Error) -> bool {
     }
 }
 
-/// Awaits `call`, and returns its result; a timeout error if that takes longer than `limit`.
+/// Awaits `call`, and returns its result, or a timeout error if that takes longer than `limit`.
 pub async fn in_time<T>(limit: Duration, call: impl Future<Output = T>) -> Result<T, kube::Error> {
     timeout(limit, call).await.map_err(|_| kube::Error::ReadEvents(io::ErrorKind::TimedOut.into()))
 }

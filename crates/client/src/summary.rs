@@ -1,4 +1,4 @@
-//! Says how an application is, in the words of `sparkctl` and of the operator's page.
+//! Describes the state of an application, in the words of `sparkctl` and of the operator's page.
 
 use crate::printable::{line, lines};
 use api::{
@@ -17,16 +17,16 @@ pub fn state_name(state: State) -> &'static str {
 }
 
 api::words! {
-    /// The tone of a state: states of one tone have one colour.
+    /// A group of states that are shown in one colour.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Tone {
-        /// The application has ended well.
+        /// The application has completed, or the server is ready.
         Good = "good",
-        /// The application works.
+        /// The driver is running, or has just succeeded.
         Busy = "busy",
-        /// The application has failed.
+        /// The application, its present run or its submission, or the server has failed.
         Bad = "bad",
-        /// The application waits, or is stopped.
+        /// The application or the server is waiting or suspended.
         Wait = "wait",
     }
 }
@@ -59,8 +59,8 @@ impl Tone {
     }
 }
 
-/// Returns why the application is in its state, with line breaks but without other control characters; none if the
-/// status does not say it.
+/// Returns why the application is in its state, with line breaks but without other control characters; `None` if the
+/// status has no message.
 pub fn why(application: &SparkApplication) -> Option<String> {
     let why = application.status.as_ref()?.application_state.error_message.as_ref()?;
     Some(why).filter(|why| !why.is_empty()).map(|why| lines(why.trim_end()))
@@ -79,25 +79,26 @@ pub fn has_failed(application: &SparkApplication) -> bool {
     matches!(application.state(), State::Failed | State::Failing | State::PendingRerun)
 }
 
-/// Returns what the application waits for, if its state does not show that. `age` formats the time since a moment.
+/// Returns what the application waits for, if its state does not show that. `age` formats the time since a point in
+/// time.
 pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) -> Option<String> {
     if let Some(deleted) = &application.metadata.deletion_timestamp {
         let holders = match application.metadata.finalizers.as_deref().unwrap_or_default() {
-            [] => "the pods and other objects that go before it".to_owned(),
-            finalizers => format!("whoever takes away {}", finalizers.join(", ")),
+            [] => "the deletion of its pods and other objects".to_owned(),
+            finalizers => format!("the removal of its finalizers {}", finalizers.join(", ")),
         };
         return Some(format!("{holders}: it was deleted {} ago", age(deleted)));
     }
     let what = match application.state() {
-        // Otherwise the operator has looked at it, and says what it waits for.
+        // With a message it has been reconciled, and the message says what it waits for.
         State::New if why(application).is_none() => "it",
-        _ if !application.is_settled() => "what was asked last",
+        _ if !application.is_settled() => "the newest spec or rerun request",
         _ => return None,
     };
-    Some(format!("the operator, which has not looked at {what} yet"))
+    Some(format!("the operator, which has not reconciled {what} yet"))
 }
 
-/// Returns the batch scheduler that the application names, and its queue; none if it names none.
+/// Returns the batch scheduler that the application names, and its queue; `None` if it names no scheduler.
 pub fn batch_scheduler(application: &SparkApplication) -> Option<String> {
     let name = stated(&application.spec.batch_scheduler)?;
     let options = application.spec.batch_scheduler_options.as_ref();
@@ -105,7 +106,8 @@ pub fn batch_scheduler(application: &SparkApplication) -> Option<String> {
     Some(queue.map_or_else(|| name.clone(), |queue| format!("{name}, queue {queue}")))
 }
 
-/// Returns the number of executors in each state: `2 running, 1 failed`; or why there are none, if that is known.
+/// Returns the number of executors in each state: `2 running, 1 failed`; or, if there are none, why executors are
+/// refused, if the status says so.
 pub fn executors(application: &SparkApplication) -> Option<String> {
     let mut counts = BTreeMap::<ExecutorState, usize>::new();
     for state in application.status.iter().flat_map(|status| status.executor_state.values()) {
@@ -116,7 +118,7 @@ pub fn executors(application: &SparkApplication) -> Option<String> {
         let refused = conditions.find(|condition| condition.type_ == EXECUTORS_REFUSED);
         return refused.map(|condition| line(&condition.message));
     }
-    // Executors that work come first.
+    // The order of the output: running executors come first.
     let words = [
         (ExecutorState::Running, "running"),
         (ExecutorState::Pending, "pending"),
@@ -135,7 +137,8 @@ pub fn why_it_ended(run: &RunRecord) -> String {
     line(&reason.chain(code).collect::<Vec<_>>().join(", "))
 }
 
-/// Returns when the event was seen last. Components that write events by `events.k8s.io` leave the older fields empty.
+/// Returns when the event was seen last. Components that write events through the API `events.k8s.io` leave
+/// `lastTimestamp` empty.
 pub fn last_seen(event: &Event) -> Option<Time> {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref());
     let first = event.event_time.as_ref().map(|time| Time(time.0));
@@ -166,21 +169,21 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// A new application whose pod could not start was said to wait for the operator.
+    /// Otherwise a new application whose submission pod cannot start would be reported as waiting for the operator.
     #[test]
-    fn a_new_application_waits_for_the_operator_until_its_status_says_what_it_waits_for() {
+    fn a_new_application_waits_for_the_operator_until_it_has_a_message() {
         let waits = |status: Value| {
             let application = json!({"metadata": {"name": "pi"}, "spec": {}, "status": status});
             waits_for(&serde_json::from_value(application).unwrap(), |_| String::new())
         };
-        let unseen = "the operator, which has not looked at it yet";
+        let unseen = "the operator, which has not reconciled it yet";
         assert_eq!(waits(Value::Null).as_deref(), Some(unseen));
         let said = json!({"applicationState": {"errorMessage": "submission pod pi-1: ErrImagePull"}, "driverInfo": {}});
         assert_eq!(waits(said), None);
     }
 
     #[test]
-    fn ages_are_told_in_the_largest_unit() {
+    fn durations_are_shown_in_the_largest_unit_that_is_not_zero() {
         let told = [-3, 0, 59, 60, 3_599, 3_600, 86_399, 86_400, 31_535_999, 31_536_000].map(short);
         assert_eq!(told, ["0s", "0s", "59s", "1m", "59m", "1h", "23h", "1d", "364d", "1y"]);
     }
