@@ -86,7 +86,7 @@ fn render_says_what_the_operator_creates_before_spark_submit() {
     let example = format!("{EXAMPLES}/spark-pi-prometheus.yaml");
     let output = sparkctl(&["render", "-f", &example, "--submitter=spark-submit"], "");
     let text = String::from_utf8(output.stdout).unwrap();
-    let remark = "# But for ConfigMap spark-pi-prometheus-prom-conf, which the operator creates before.\n";
+    let remark = "# Except ConfigMap spark-pi-prometheus-prom-conf, which the operator creates before.\n";
     assert_eq!(text.matches(remark).count(), 1, "{text}");
 }
 
@@ -351,7 +351,9 @@ fn validate_says_what_the_api_server_would_say() {
     let created = sparkctl(&["create", "--kubeconfig", nobody.to_str().unwrap(), "-"], &input);
     let told = String::from_utf8(created.stderr).unwrap();
     assert!(
-        told.starts_with("Warning: what is of none of the operator's kinds is not created: ConfigMap b\n"),
+        told.starts_with(
+            "Warning: objects of other kinds than the operator's are not created: ConfigMap b\n"
+        ),
         "{told}"
     );
     // kubectl takes a number beyond all numbers for a text.

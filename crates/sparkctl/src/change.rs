@@ -40,7 +40,7 @@ pub(super) struct NamedOrSchedule {
     #[arg(required = true, value_name = "NAME", value_parser = names::either, add = ArgValueCompleter::new(completion::applications_or_schedules))]
     names: Vec<Either>,
 
-    /// They are schedules
+    /// The names are those of schedules
     #[arg(short, long)]
     schedule: bool,
 }
@@ -84,7 +84,7 @@ impl NamedOrSchedule {
         let (mut applications, mut schedules) = (Vec::new(), Vec::new());
         for Either { name, is_schedule } in &self.names {
             if self.schedule && *is_schedule == Some(false) {
-                bail!("{name} is said to be an application, and --schedule says that all are schedules");
+                bail!("{name} is given as an application, but with --schedule all are schedules");
             }
             let names = if is_schedule.unwrap_or(self.schedule) { &mut schedules } else { &mut applications };
             names.push(name.clone());
@@ -93,20 +93,20 @@ impl NamedOrSchedule {
     }
 }
 
-/// Asks for another run of applications. If an application has not ended, its present run is ended first.
+/// Requests another run of applications. If an application has not ended, its present run is ended first.
 pub(super) async fn rerun(cluster: &Cluster, which: &Named) -> anyhow::Result<()> {
-    let patch = asked(annotation::RERUN);
+    let patch = patch_with_time(annotation::RERUN);
     patched::<SparkApplication>(cluster, &which.names, &patch, "is to run again").await
 }
 
-/// Asks each schedule for one application in addition to those that are due.
+/// Requests one application of each schedule, in addition to those that are due.
 pub(super) async fn trigger(cluster: &Cluster, which: &Schedules) -> anyhow::Result<()> {
-    let patch = asked(annotation::TRIGGER);
+    let patch = patch_with_time(annotation::TRIGGER);
     patched::<ScheduledSparkApplication>(cluster, &which.names, &patch, "triggered").await
 }
 
 /// Returns a patch that sets `annotation` to the present time: the operator acts once for each value of the annotation.
-pub(super) fn asked(annotation: &str) -> Value {
+pub(super) fn patch_with_time(annotation: &str) -> Value {
     json!({"metadata": {"annotations": {annotation: now().to_string()}}})
 }
 

@@ -18,7 +18,7 @@ use std::{env, fmt::Debug, io, net::IpAddr, path::PathBuf};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct ClusterFlags {
-    /// The namespace [default: the context's; what is rendered is in `default`]
+    /// The namespace [default: the context's; `default` for commands that need no cluster]
     #[arg(short, long, global = true, value_parser = names::namespace)]
     namespace: Option<String>,
 
@@ -32,7 +32,7 @@ pub(super) struct ClusterFlags {
     context: Option<String>,
 }
 
-/// The namespace if none is named by the flags, the context or the manifest.
+/// The namespace if neither the flags, the context nor the manifest name one.
 pub(super) const NAMESPACE: &str = "default";
 
 /// A kind of object that the operator manages.
@@ -63,7 +63,8 @@ impl ClusterFlags {
     pub(super) async fn connect(&self, again: bool) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;
         config.default_retry = again;
-        // What precedes the slash is the manager of the fields that sparkctl writes, in `metadata.managedFields`.
+        // The API server takes the part before the slash as the manager of the fields that sparkctl writes
+        // (`metadata.managedFields`).
         config.headers.push((
             "user-agent".parse().expect("it is the name of a header"),
             concat!("sparkctl/", env!("CARGO_PKG_VERSION")).parse().expect("a version is ASCII"),
@@ -73,7 +74,7 @@ impl ClusterFlags {
         Ok(Cluster { client: Client::try_from(config).map_err(of_call)?, namespace })
     }
 
-    /// Returns the value of --namespace; none if the flag is missing or empty.
+    /// Returns the value of --namespace; `None` if the flag is missing or empty.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref().filter(|namespace| !namespace.is_empty())
     }
@@ -183,7 +184,7 @@ fn proxy_of(kubeconfig: &Kubeconfig, context: Option<&str>) -> Option<String> {
     cluster.proxy_url.clone().filter(|proxy| !proxy.is_empty())
 }
 
-/// Returns the proxy that the environment names, by the rules of kubectl: none for loopback addresses and for hosts
+/// Returns the proxy that the environment names, by the rules of kubectl: `None` for loopback addresses and for hosts
 /// that NO_PROXY lists. kube's own search for a proxy is not used, because it compares NO_PROXY with the host of the
 /// proxy instead of the host of the cluster.
 fn chosen_proxy(config: &Config, variable: impl Fn(&str) -> Option<String>) -> Option<String> {

@@ -25,8 +25,8 @@ use tokio::{runtime, time::timeout};
   source <(sparkctl completion bash)
   sparkctl completion fish | source
 
-In a shell's start-up file, it is in each shell that is started afterwards. Where sparkctl is linked as kubectl-spark, link it as
-kubectl_complete-spark too: then kubectl's own completion asks it.")]
+Put your shell's line into its start-up file to have completion in each new shell. If sparkctl is linked as kubectl-spark, link it as
+kubectl_complete-spark too: then kubectl's own completion runs it.")]
 pub(super) struct Flags {
     /// The shell
     #[arg(value_parser = PossibleValuesParser::new(Shells::builtins().names()))]
@@ -42,15 +42,15 @@ const PLUGINS: &str = "kubectl_complete-spark";
 /// The directive of Cobra (kubectl's library for command lines) for: no other candidates, and no file names.
 const NO_FILES: &str = ":4";
 
-/// The longest time that a user who has pressed the completion key waits for the cluster.
+/// The maximum time that a user who has pressed the completion key waits for the cluster.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The largest number of names that are fetched: more are of no use to a user.
+/// The maximum number of names that are fetched: more are of no use to a user.
 const MOST: u32 = 500;
 
 pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
     let shells = Shells::builtins();
-    let shell = shells.completer(&flags.shell).expect("the flag has the name of one");
+    let shell = shells.completer(&flags.shell).expect("clap accepts only the names of shells");
     let mut script = Vec::new();
     let program = env::current_exe()?;
     let name = Line::command().get_name().to_owned();
@@ -58,8 +58,8 @@ pub(super) fn print_script(flags: &Flags) -> anyhow::Result<()> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Prints the candidates, if a shell or kubectl asks for them. Returns whether kubectl does; the answer to a shell ends
-/// the process.
+/// Prints the candidates if a shell or kubectl requests them. Returns whether kubectl has requested them; after the
+/// answer to a shell, the process exits.
 ///
 /// # Errors
 ///

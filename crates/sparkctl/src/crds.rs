@@ -63,14 +63,14 @@ pub fn custom_resource_definitions() -> [CustomResourceDefinition; 3] {
     ]
 }
 
-/// Returns the schema of the objects of one kind, which its definition has: the one that is derived, made fit to be
-/// published.
+/// Returns the schema of a kind, as its CustomResourceDefinition has it: the derived schema with the changes of `bound`
+/// and `publish`.
 pub fn schema<K: JsonSchema>() -> Value {
-    // As kube's derive makes it.
+    // These are the settings of kube's derive macro.
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
-        // Before all others, which expect that everything is inline.
+        // The first one, because the others expect that everything is inline.
         settings.transforms.insert(0, Box::new(RecursiveTransform(embedded::resolve)));
     });
     let settings = settings
@@ -121,19 +121,20 @@ fn column(&(name, type_, json_path): &Column) -> CustomResourceColumnDefinition 
     }
 }
 
-/// The most entries of a list or a map in a spec.
+/// The maximum number of entries of a list or a map in a spec.
 ///
 /// Kubeflow's definitions have no limits, and on Kubernetes before 1.30 an object that exceeds our limits cannot be
-/// updated, not even in its status. So the limit is at a number of entries with which an application cannot work
+/// updated, not even in its status. So the limit is at a number of entries with which an application could not run
 /// anyway: entries that become annotations of a pod share 256 KiB, which are 10,000 entries of 26 bytes.
 const MOST_ENTRIES: u32 = 10_000;
 
-/// The greatest number of characters of a text in a spec: twice the number of bytes that Linux allows in one argument
+/// The maximum number of characters of a string in a spec: twice the number of bytes that Linux allows in one argument
 /// or one environment variable of a process.
 const LONGEST_TEXT: u32 = 262_144;
 
 /// Adds limits to those fields of `schema` that this project defines, at any depth. Fields of embedded Kubernetes types
-/// get no limit, because the list that contains them is limited; what describes them is still their title.
+/// get no limit, because the list that contains them is limited. They are recognized by their missing description,
+/// which at this point is their title (see [`embedded::resolve`]).
 fn bound(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten();
     for (_, field) in fields.filter(|(_, field)| field.get("description").is_some()) {
@@ -167,7 +168,7 @@ fn limit(schema: &mut Value) {
 fn publish(schema: &mut Schema) {
     // Defaults are removed because the API server would write them into users' objects. Our defaults may depend on
     // other fields, so the webhook fills them in; without the webhook the fields stay absent. The one default of a
-    // Kubernetes type, whose description is still a title, belongs to the key of a list.
+    // Kubernetes type stays, because it is of a key of a list (`protocol` of a port); its description is still a title.
     if schema.get("description").is_some() {
         schema.remove("default");
     }

@@ -11,7 +11,7 @@ use super::{
     failure::of_call,
     hadoop_conf::HadoopConf,
     log::{self, How, Whose},
-    manifest::{self, Looks, Manifest},
+    manifest::{self, Checks, Manifest},
     names,
     show::print,
     wait,
@@ -38,14 +38,14 @@ HADOOP_CONF_DIR, if it is set, is a folder whose files become the ConfigMap NAME
 names no hadoopConfigMap of its own.
 
 Credentials for uploads are looked for where the programs of AWS and Google look for them: AWS_ACCESS_KEY_ID, then the profile \
-AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then what a \
-machine of their cloud is given.")]
+AWS_PROFILE in ~/.aws; GOOGLE_APPLICATION_CREDENTIALS, then those of `gcloud auth application-default login`; then the \
+metadata server of the cloud, on one of its machines.")]
 pub(super) struct Flags {
     /// The file with applications, schedules and SparkConnects, or - for standard input; with --from, the name of the application
     #[arg(value_name = "FILE|NAME", value_hint = ValueHint::FilePath)]
     what: String,
 
-    /// Make the application from the template of this schedule
+    /// Create the application from the template of this schedule
     #[arg(short, long, value_name = "SCHEDULE", value_parser = names::template, add = ArgValueCompleter::new(completion::schedules))]
     from: Option<String>,
 
@@ -53,7 +53,7 @@ pub(super) struct Flags {
     #[arg(short, long)]
     delete: bool,
 
-    /// Follow the driver's log until the application has ended; a failure if it has failed
+    /// Follow the driver's log until the application has ended; fails if the application fails
     #[arg(short, long)]
     logs: bool,
 
@@ -141,9 +141,9 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
 async fn try_out(cluster: &Cluster, flags: &Flags, objects: &[DynamicObject]) -> anyhow::Result<()> {
     let parameters = PostParams { dry_run: true, ..PostParams::default() };
     for object in objects {
-        let goes_before = flags.delete && is_application(object);
+        let is_deleted_first = flags.delete && is_application(object);
         match post(&place(cluster, object).1, &parameters, object).await {
-            Err(kube::Error::Api(status)) if status.is_already_exists() && goes_before => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() && is_deleted_first => {}
             tried => drop(tried.map_err(of_call)?),
         }
     }
@@ -185,7 +185,7 @@ fn is_application(object: &DynamicObject) -> bool {
 
 /// Reads the objects of a manifest, and adds the namespace where it is missing. Fails if any object has a mistake.
 fn of_file(cluster: &Cluster, file: &Path, namespace: Option<&str>) -> anyhow::Result<Vec<DynamicObject>> {
-    let found = manifest::of_file(file, namespace, Looks::BeforeTheServer)?.into_iter();
+    let found = manifest::of_file(file, namespace, Checks::BeforeCreation)?.into_iter();
     manifest::all(found.map(|found| {
         let found = found?;
         found.check()?;
@@ -204,7 +204,7 @@ fn each_once(objects: Vec<DynamicObject>) -> anyhow::Result<Vec<DynamicObject>> 
     for object in &objects {
         let Some(name) = &object.metadata.name else { continue };
         if !names.insert((manifest::kind(object), object.namespace(), name)) {
-            bail!("{} stands there twice: give one of them another name", manifest::title(object));
+            bail!("{} is in the manifest twice: give one of them another name", manifest::title(object));
         }
     }
     Ok(objects)
@@ -237,7 +237,7 @@ async fn of_schedule(cluster: &Cluster, schedule: &str, name: &str) -> anyhow::R
 
 /// Prints for each valid object in a file that it is valid. The mistakes of the other objects are the error.
 pub(super) fn validate(flags: &ValidateFlags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtAll)?.into_iter();
+    let found = manifest::of_file(flags.manifest.file(), namespace, Checks::All)?.into_iter();
     let (valid, complaints): (Vec<_>, Vec<_>) = found
         .map(|found| {
             let found = found?;

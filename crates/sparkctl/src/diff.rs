@@ -4,7 +4,7 @@
 use super::{
     cluster::Cluster,
     failure::Failure,
-    manifest::{self, Found, Looks, Manifest, Subject},
+    manifest::{self, Checks, Found, Manifest, Subject},
     show::{NONE, columns, name, print},
     yaml::line,
 };
@@ -17,8 +17,8 @@ use validation::{Edit, differences};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The file counts as the whole spec, as for `kubectl replace` and Argo CD; `kubectl apply` keeps fields that others have written. \
-Schedules are passed over: an edit of one ends no run.
+The file counts as the whole spec, as for `kubectl replace` and Argo CD; `kubectl apply` keeps fields that other field managers have written. \
+Schedules are skipped: an edit of a schedule ends no run.
 
 Example: sparkctl diff app.yaml")]
 pub(super) struct Flags {
@@ -26,14 +26,14 @@ pub(super) struct Flags {
     manifest: Manifest,
 }
 
-/// The most bytes of a value that are shown.
+/// The maximum length of a value in the table, in bytes.
 const LONGEST_VALUE: usize = 60;
 
 pub(super) async fn diff(cluster: &Cluster, flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?;
+    let found = manifest::of_file(flags.manifest.file(), namespace, Checks::AsStored)?;
     let found = manifest::all(found.into_iter())?;
-    let is_application = |found: &&Found| found.object["kind"] != *ScheduledSparkApplication::kind(&());
-    for found in found.iter().filter(is_application) {
+    let is_compared = |found: &&Found| found.object["kind"] != *ScheduledSparkApplication::kind(&());
+    for found in found.iter().filter(is_compared) {
         found.check()?;
         let written = found.object["metadata"]["namespace"].as_str().filter(|written| !written.is_empty());
         let place = cluster.at(written.unwrap_or(&cluster.namespace).to_owned());
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(of_application(&old, &old).unwrap(), "SparkApplication pi, RUNNING: the same\n");
     }
     #[test]
-    fn an_edit_that_ends_the_sessions_of_a_server_is_shown_as_that() {
+    fn an_edit_that_ends_the_sessions_of_a_server_has_this_effect() {
         let connect = |executor: Value, status: Value| -> SparkConnect {
             let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": executor});
             from_value(json!({"metadata": {"name": "notebook"}, "spec": spec, "status": status})).unwrap()

@@ -1,15 +1,16 @@
-//! Turns the schema of a type of the Kubernetes API inside our own types ([`api::Embedded`]) into that which a definition
-//! publishes.
+//! Converts the schema of a Kubernetes API type inside our own types ([`api::Embedded`]) to the one that a
+//! CustomResourceDefinition publishes.
 
 use schemars::Schema;
 use serde_json::{Map, Value};
 
-/// Replaces the schema of an embedded type by one with all references resolved and only those keywords that constrain a value,
-/// name its fields, or are for server-side apply. Of the descriptions, which are nine tenths of the schema, the first sentence
-/// of each field is its `title` until the definition is published. Defaults, which the API server would write into the user's
-/// object, are left out. A schema of ours stays as it is.
+/// Replaces the schema of an embedded type by one with all references resolved and only those keywords that constrain a
+/// value, name its fields, or are for server-side apply. Descriptions, which are nine tenths of the schema, are left
+/// out, but the first sentence of each field's description is its `title` until the definition is published. Defaults,
+/// which the API server would write into the user's object, are left out. The schemas of our own types stay as they
+/// are.
 pub(super) fn resolve(schema: &mut Schema) {
-    // Only the schema of an embedded type names its dialect.
+    // Only the schema of an embedded type has `$schema`.
     if schema.remove("$schema").is_none() {
         return;
     }
@@ -37,11 +38,11 @@ pub(super) fn resolve(schema: &mut Schema) {
 /// can use and controller-gen allows: the other fields of ObjectMeta are set by the API server, and if they were listed, the
 /// `creationTimestamp: null` that Go programs write would be refused instead of pruned.
 ///
-/// `changed` has what is set in schemas of other types, or taken out if it is null. Server-side apply replaces an `atomic` object
-/// as a whole. The name of a reference may be missing: Kubernetes has the default `""` for it. The API server demands a default of
-/// a key that may be missing.
+/// `changed` has the keywords that are set in the schemas of other types, or removed if they are null. Server-side
+/// apply replaces an `atomic` object as a whole. The name of a reference may be missing: Kubernetes has the default
+/// `""` for it. The API server demands a default of a key that may be missing.
 ///
-/// `keys` has the lists whose entries server-side apply merges, with the fields by which it knows an entry.
+/// `keys` has the lists whose entries server-side apply merges, with the fields that are the key of an entry.
 const DIFFERENCES: &str = include_str!("kubeflow.json");
 
 /// The sources of the schemas of embedded types.
@@ -52,7 +53,7 @@ struct Sources {
     differences: Value,
 }
 
-/// Sets in `schema` what `changes` has, at any depth.
+/// Sets or removes the keywords of `changes` in `schema`, at any depth.
 fn change(schema: &mut Value, changes: &Value) {
     for (keyword, changed) in changes.as_object().into_iter().flatten() {
         match (changed, schema.as_object_mut()) {
@@ -63,15 +64,15 @@ fn change(schema: &mut Value, changes: &Value) {
     }
 }
 
-/// The most bytes of a field's description. A definition has some 1,600 of them, and has to fit into an annotation
-/// (`tests/it/crds.rs`): without a limit, they would take 7 KB more.
+/// The maximum length of a field's description, in bytes. A definition has some 1,600 of them, and has to fit into an
+/// annotation (`tests/it/crds.rs`): without a limit, they would take 7 KB more.
 const LONGEST_SENTENCE: usize = 120;
 
 /// Returns the first sentence of Kubernetes' description of `field`, without the name of the field before it.
 fn first_sentence(field: &str, description: &str) -> String {
     let text = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = text.split(" More info").next().unwrap_or_default();
-    // A word alone, such as `Required`, is no sentence, and `e.g.` is the end of none.
+    // A single word, such as `Required`, is no sentence, and `e.g.` does not end one.
     let is_end = |&(at, _): &(usize, &str)| {
         text[..at].contains(' ') && text[at + 2..].starts_with(|next: char| next.is_ascii_uppercase())
     };
@@ -90,10 +91,10 @@ fn first_sentence(field: &str, description: &str) -> String {
     format!("{}…", &sentence[..end])
 }
 
-/// Returns the schema of a field with what a definition has of it beside the schema of its type.
+/// Returns the schema of a field: that of its type, with what server-side apply needs for lists, and with its title.
 fn of_field(field: &str, written: &Value, sources: &Sources) -> Value {
     let mut schema = plain(written, sources);
-    // What server-side apply has to know of a list, as Kubeflow's definitions have it. k8s-openapi leaves it out.
+    // How server-side apply merges a list, as in Kubeflow's definitions; k8s-openapi leaves it out.
     if schema["type"] == "array" && field != "finalizers" {
         let keys = &sources.differences["keys"][field];
         schema["x-kubernetes-list-type"] = if keys.is_null() { "atomic" } else { "map" }.into();
@@ -143,7 +144,7 @@ mod tests {
     use schemars::SchemaGenerator;
 
     #[test]
-    fn schemas_hold_constraints_a_sentence_for_each_field_and_kubeflows_references_and_lists() {
+    fn a_schema_has_constraints_field_titles_and_apply_markers() {
         let mut schema = SchemaGenerator::default().into_root_schema_for::<Embedded<Container>>();
         resolve(&mut schema);
         let schema = schema.to_value();

@@ -33,7 +33,7 @@ pub(super) struct Flags {
     #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
-    /// Go on until the application is deleted, or this is interrupted
+    /// Print new events as they come, until the application is deleted or the command is interrupted
     #[arg(short, long)]
     follow: bool,
 }
@@ -42,7 +42,7 @@ pub(super) struct Flags {
 /// [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// How many of the latest events a status has; `sparkctl event` shows all.
+/// How many of the latest events `sparkctl status` shows; `sparkctl event` shows all.
 const LATEST: usize = 10;
 
 pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -66,15 +66,15 @@ pub(super) async fn of(cluster: &Cluster, uid: &str) -> anyhow::Result<Vec<Event
     Ok(events)
 }
 
-/// Returns the end of a status: a table of the latest events of `object`, or nothing if there are none. If they cannot be
-/// read, the user is warned: the rest of the status is shown nevertheless.
+/// Returns the end of the output of a status command: a table of the latest events of `object`, or nothing if there are
+/// none. If they cannot be read, the user is warned: the rest of the status is shown nevertheless.
 pub(super) async fn latest(
     cluster: &Cluster,
     object: &impl ResourceExt,
     style: Style,
 ) -> anyhow::Result<String> {
     let events = of(cluster, &object.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
-        complain(&format!("Warning: its events are not shown: {error:#}"));
+        complain(&format!("Warning: the events are not shown: {error:#}"));
         Vec::new()
     });
     match &events[events.len().saturating_sub(LATEST)..] {
@@ -103,7 +103,7 @@ fn row(event: &Event, style: Style) -> Vec<String> {
 
 /// Prints the events that come after those in `known`, one row each.
 async fn follow(cluster: &Cluster, name: &str, uid: &str, known: &[Event]) -> anyhow::Result<()> {
-    // A watch that begins anew repeats all events.
+    // When the watch has to start again, it repeats all events.
     let version = |event: &Event| (event.name_any(), event.resource_version());
     let mut printed: HashSet<_> = known.iter().map(version).collect();
     let events = watcher(cluster.api::<Event>(), watcher::Config::default().fields(&field(uid)))
@@ -153,7 +153,7 @@ pub(super) async fn gone<K: Kind>(
         // Most objects are gone at once, so nothing is shown at first.
         if let Some(waiting) = waiting.as_mut().filter(|_| pause > Duration::from_secs(1)) {
             waiting.say(&format!(
-                "waiting for {name} to go: it is deleted, and held by finalizers or by what it owns"
+                "waiting for the deletion of {name}: finalizers, or objects that it owns, delay it"
             ));
         }
         sleep(pause).await;
@@ -167,7 +167,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn events_of_either_kind_have_an_age_and_how_often_they_came() {
+    fn events_of_both_apis_have_an_age_and_a_count() {
         let event = |more: serde_json::Value| -> Event {
             let mut event = json!({
                 "metadata": {"name": "e"}, "involvedObject": {},

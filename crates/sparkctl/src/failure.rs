@@ -6,13 +6,13 @@ use kube::{client::AuthError, runtime::watcher};
 use spark_operator_client::{self as client, patience::can_pass};
 use std::{error::Error, io, iter::successors};
 
-/// The text of --help below the commands, with the exit codes.
+/// The end of the text of --help.
 pub(super) const EXIT_CODES: &str = "\
-Exit codes: 0, done; 1, it cannot be done, for the reason that is told; 2, the flags are wrong; 3, there is no such \
-object; 4, the time of --timeout is over; 5, an application has come to another end than the one that was \
-waited for; 141, nobody reads the output any more.
+Exit codes: 0, done; 1, failed, for the reason in the message; 2, the flags are wrong; 3, there is no such \
+object; 4, the time of --timeout is over; 5, an application has ended in another state than the awaited one; \
+141, the reader of the output has closed it.
 
-Linked as `kubectl-spark`, it is `kubectl spark`.";
+Through a link named `kubectl-spark`, this program is `kubectl spark`.";
 
 /// The failures that scripts can distinguish by the exit code.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Failure {
     #[error("{0}")]
     Ended(String),
     /// Standard output is a closed pipe, as in `sparkctl list | head`. The exit code is that of a process that SIGPIPE
-    /// has ended.
+    /// has killed.
     #[error("nobody reads standard output any more")]
     Unread,
 }
@@ -61,7 +61,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
         }
         kube::Error::Api(status) if status.is_not_found() => Failure::NotFound(status.message).into(),
         kube::Error::Api(status) if status.code == 401 => anyhow::anyhow!(
-            "the API server does not accept who you say you are ({}): log in again, or choose another --context",
+            "the API server does not accept your credentials ({}): log in again, or choose another --context",
             status.message
         ),
         kube::Error::Api(status) => anyhow::anyhow!(status.message),
@@ -94,7 +94,7 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
     }
 }
 
-/// Returns the error of a failed watch, if a new watch would fail too; none if the error can pass.
+/// Returns the error of a failed watch, if a new watch would fail too; `None` if a new watch may succeed.
 pub(super) fn lasting(error: watcher::Error) -> Option<kube::Error> {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -152,7 +152,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn a_kind_that_is_not_there_is_told_from_an_object_that_is_not_there() {
+    fn a_missing_kind_is_distinguished_from_a_missing_object() {
         let told = |status| of_call(kube::Error::Api(Box::new(from_value::<Status>(status).unwrap())));
         for message in ["404 page not found\n", "the server could not find the requested resource"] {
             let error = told(
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn several_failures_are_missing_objects_only_if_all_are() {
+    fn several_failures_are_not_found_only_if_each_of_them_is() {
         let missing = |name: &str| anyhow::Error::from(Failure::NotFound(name.to_owned()));
         let code = |failures| together(failures).map_err(|error| (exit_code(&error), error.to_string()));
         assert_eq!(code(vec![Ok(())]), Ok(()));

@@ -1,5 +1,6 @@
-//! `sparkctl forward`: forwards a port of this machine to a port of the driver, through the API server as
-//! `kubectl port-forward` does. When a driver has ended, the next driver is used. `sparkctl connect open` does so with servers.
+//! `sparkctl forward`: forwards a port of this machine to a port of the driver, through the API server as `kubectl
+//! port-forward` does. When a driver has ended, the next driver is used. `sparkctl connect open` does the same with
+//! servers.
 
 use super::{
     cluster::Cluster,
@@ -38,7 +39,7 @@ pub(super) struct Flags {
     #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
-    /// The port of this machine, on its loopback addresses alone; 0 takes one that is free
+    /// The port of this machine, on its loopback addresses alone; 0 takes any free port
     #[arg(short, long, value_name = "PORT", default_value_t = DEFAULT_PORT)]
     local_port: u16,
 
@@ -74,14 +75,14 @@ pub(super) async fn ui_port_of(cluster: &Cluster, name: &str) -> anyhow::Result<
     let port = ui_port(&cluster.application(name).await?).and_then(|port| port.try_into().ok());
     port.ok_or_else(|| {
         anyhow!(
-            "{name} lets Spark draw the port of its web UI (`spark.ui.port`): find it with sparkctl log, \
+            "{name} lets Spark choose a random port for its web UI (`spark.ui.port`): find it with sparkctl log, \
              and give it with sparkctl forward --remote-port"
         )
     })
 }
 
-/// Forwards each connection to `local` to `port` of the driver or server, and to that of the next one, until no other is to
-/// come. `connected` is called for each before connections are accepted.
+/// Forwards each connection to `local` to `port` of the driver or server, and to that of the next one, until no further
+/// one will be created. `connected` is called for each one before connections are accepted.
 pub(super) async fn through(
     cluster: &Cluster,
     whose: Whose<'_>,
@@ -191,6 +192,8 @@ pub(super) struct LocalPort {
 }
 
 impl LocalPort {
+    /// Listens on `port`, or on any free port if it is 0.
+    ///
     /// # Errors
     ///
     /// When the port cannot be listened on.
@@ -206,7 +209,7 @@ impl LocalPort {
         Ok(Self { listeners: [first].into_iter().chain(second.ok()).collect(), port })
     }
 
-    /// Opens `port`; without one, `usual` if it is free, else any that is.
+    /// Opens `port`; if that is `None`, opens `usual` if it is free, else any free port.
     pub(super) async fn usual(port: Option<u16>, usual: u16) -> anyhow::Result<Self> {
         match Self::open(port.unwrap_or(usual)).await {
             Err(_) if port.is_none() => Self::open(0).await,

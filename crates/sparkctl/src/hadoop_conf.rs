@@ -38,7 +38,7 @@ impl HadoopConf {
     ///
     /// # Errors
     ///
-    /// When no ConfigMap can be made of the folder.
+    /// When the folder cannot become a ConfigMap.
     pub(super) fn of_environment() -> anyhow::Result<Option<Self>> {
         let folder = env::var_os(HADOOP_CONF_DIR).filter(|folder| !folder.is_empty()).map(PathBuf::from);
         let read = folder.map(|folder| {
@@ -68,7 +68,7 @@ impl HadoopConf {
         Ok(Self { folder, text, binary })
     }
 
-    /// Sets `hadoopConfigMap` in the spec of `object`, and returns the ConfigMap to create. Returns none if the spec
+    /// Sets `hadoopConfigMap` in the spec of `object`, and returns the ConfigMap to create. Returns `None` if the spec
     /// names a ConfigMap already, or is that of a SparkConnect, which has no such field.
     ///
     /// # Errors
@@ -144,12 +144,12 @@ impl Wanted<'_> {
         let owners = present.owner_references();
         let is_ours = present.labels().get(label::MANAGED_BY).is_some_and(|manager| manager == MANAGER);
         let whose = match owners.iter().find(is_another) {
-            Some(other) => format!("which is that of {} {}", other.kind, other.name),
-            None if owners.is_empty() && !is_ours => "which sparkctl has not made".to_owned(),
+            Some(other) => format!("which belongs to {} {}", other.kind, other.name),
+            None if owners.is_empty() && !is_ours => "which sparkctl did not create".to_owned(),
             None => return Ok(()),
         };
         bail!(
-            "{}: with {HADOOP_CONF_DIR} it would have the ConfigMap {}, {whose}: name another as its hadoopConfigMap, rename it, or \
+            "{}: with {HADOOP_CONF_DIR} it would have the ConfigMap {}, {whose}: name another one in hadoopConfigMap, rename the object, or \
              delete that ConfigMap",
             manifest::title(object),
             self.name,
@@ -186,7 +186,7 @@ impl Wanted<'_> {
     }
 
     /// Sets `owner` as the owner of the ConfigMap, so that Kubernetes deletes both together. A failure is only reported
-    /// as a warning: its only effect is that the ConfigMap stays.
+    /// as a warning: its only effect is that the ConfigMap is not deleted with the owner.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
         let (name, uid) = (owner.name_any(), owner.uid().unwrap_or_default());
@@ -197,7 +197,7 @@ impl Wanted<'_> {
         let patched = config_maps.patch(&self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
         if let Err(error) = patched.map_err(of_call) {
             complain(&format!(
-                "Warning: ConfigMap {} stays when {} goes: {error:#}",
+                "Warning: ConfigMap {} will not be deleted together with {}: {error:#}",
                 self.name,
                 owner.name_any()
             ));
@@ -211,7 +211,7 @@ mod tests {
     use std::process;
 
     #[test]
-    fn a_folder_is_read_as_a_config_map_has_it() {
+    fn a_folder_becomes_the_text_and_binary_data_of_a_config_map() {
         let folder = env::temp_dir().join(format!("sparkctl-hadoop-{}", process::id()));
         let complaint = || HadoopConf::of(folder.clone()).err().unwrap().to_string();
         assert_eq!(complaint(), "is no folder that can be read: set the variable to one, or unset it");

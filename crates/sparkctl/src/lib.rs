@@ -79,14 +79,14 @@ enum Command {
     Create(create::Flags),
     /// List applications, or schedules
     List(list::Flags),
-    /// Show how an application is, the runs that led there and the latest events
+    /// Show the state of an application, its runs and its latest events
     Status(status::Flags),
     /// Show the events of an application
     #[command(visible_alias = "events")]
     Event(events::Flags),
-    /// Show what the driver or executors say; the driver is waited for
+    /// Print the log of the driver or of executors; waits until the driver has started
     Log(log::Flags),
-    /// Let a port of this machine lead to one of the driver's, by default to its web UI
+    /// Forward a port of this machine to a port of the driver, by default to that of its web UI
     Forward(forward::Flags),
     /// Open the web UI of an application in the browser
     Ui(ui::Flags),
@@ -94,18 +94,18 @@ enum Command {
     Page(page::Flags),
     /// Watch applications on a screen that stays up to date
     Top(top::Flags),
-    /// Wait until applications are as you want them
+    /// Wait until applications have reached a state
     Wait(wait::Flags),
     /// Delete the pods of applications and create none until they are resumed; or suspend schedules
     #[command(after_help = "Example: sparkctl suspend --schedule nightly")]
     Suspend(change::NamedOrSchedule),
-    /// End a suspension
+    /// Resume suspended applications or schedules
     #[command(after_help = "Example: sparkctl resume --schedule nightly")]
     Resume(change::NamedOrSchedule),
     /// Run applications again, from the beginning
     #[command(after_help = "Example: sparkctl rerun spark-pi && sparkctl wait spark-pi")]
     Rerun(change::Named),
-    /// Have schedules make an application at once, beside those that are due
+    /// Create an application of each schedule now, in addition to those that are due
     #[command(after_help = "Example: sparkctl trigger nightly")]
     Trigger(change::Schedules),
     /// List, show, suspend, resume, delete and open servers of Spark Connect
@@ -114,15 +114,16 @@ enum Command {
     /// Delete applications or schedules
     #[command(after_help = "Example: sparkctl delete spark-pi --wait")]
     Delete(change::DeleteFlags),
-    /// Say, without a cluster, whether applications, schedules and SparkConnects would be admitted, and what is wrong with
-    /// them
+    /// Check, without a cluster, whether applications, schedules and SparkConnects would be admitted, and report their
+    /// mistakes
     Validate(create::ValidateFlags),
     /// Show what an edit would change in applications and SparkConnects of the cluster, and what that does to their runs
     /// and servers
     Diff(diff::Flags),
-    /// Show, without a cluster, what is created or run for an application or a SparkConnect, as YAML that kubectl takes
+    /// Show, without a cluster, what is created or run for an application or a SparkConnect, as YAML that kubectl
+    /// accepts
     Render(render::Flags),
-    /// Print what makes a shell complete commands, flags and the names of applications
+    /// Print a shell script that completes commands, flags and names in the cluster
     Completion(completion::Flags),
     /// Write a manual page of each command into a directory
     #[command(after_help = "Example:\n  sparkctl manual ~/.local/share/man/man1")]
@@ -136,11 +137,11 @@ enum Command {
 ///
 /// # Errors
 ///
-/// When the API server cannot be reached, or refuses a request. The error is a [`Failure`] if it has an exit code of
-/// its own, by which scripts recognize it.
+/// When the command fails, for instance because the API server cannot be reached or refuses a request. The error is a
+/// [`Failure`] if it has an exit code of its own, by which scripts recognize it.
 pub async fn run(flags: Flags) -> anyhow::Result<()> {
     let namespace = flags.cluster.namespace();
-    // Commands that need no cluster do not await it.
+    // A command that needs no cluster does not await this, so no kubeconfig is read for it.
     let cluster = flags.cluster.connect(!matches!(flags.command, Command::Create(_)));
     match &flags.command {
         Command::Create(flags) => create::create(&cluster.await?, flags, namespace).await,

@@ -25,12 +25,13 @@ pub(super) struct Flags {
     #[command(flatten)]
     which: Selection,
 
-    /// Only those that run under another operator and whose executors get by its webhook what they would lack under
-    /// this one: let them end before you put this one in its place
+    /// Only applications whose driver another operator has submitted, and whose executors would lack customizations
+    /// under this operator, because they need the other operator's webhook: let them end before you replace that
+    /// operator
     #[arg(long, conflicts_with = "output")]
     needs_drain: bool,
 
-    /// Schedules instead
+    /// List schedules instead of applications
     #[arg(short, long, conflicts_with = "needs_drain")]
     schedule: bool,
 }
@@ -46,13 +47,13 @@ pub(super) struct Selection {
     #[arg(short = 'l', long, value_name = "LABELS")]
     pub selector: Option<String>,
 
-    /// In another form than a table
+    /// The form of the output [default: a table]
     #[arg(short, long, value_name = "FORM")]
     pub output: Option<Output>,
 }
 
 impl Selection {
-    /// Returns a row of the table: the cell of the namespace if there are several, then `cells`, then `wide` if it is wide.
+    /// Returns a row of the table: the namespace with --all-namespaces, then `cells`, then `wide` with `-o wide`.
     pub(super) fn row<const N: usize, const WIDE: usize>(
         &self,
         namespace: &str,
@@ -80,7 +81,7 @@ pub(super) async fn list(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     listed::<SparkApplication>(cluster, which, what, |found, style| table(found, flags, style)).await
 }
 
-/// Prints the objects of a kind in the form that the flags ask for. `what` is the word for the objects in messages.
+/// Prints the objects of a kind in the form that the flags select. `what` is the word for the objects in messages.
 pub(super) async fn listed<K: Kind>(
     cluster: &Cluster,
     which: &Selection,

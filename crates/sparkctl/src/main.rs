@@ -1,4 +1,4 @@
-//! The program `sparkctl`: reads the flags, does what they ask for and ends with an exit code.
+//! The program `sparkctl`: parses the command line, runs the command and exits with its exit code.
 
 use std::{io::Write, process::ExitCode};
 
@@ -7,7 +7,7 @@ use std::{io::Write, process::ExitCode};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    // Completions come first, before any thread is started: a shell asks for them by an environment variable.
+    // Completion comes first, before any thread is started: a shell requests it by an environment variable.
     match spark_operator_sparkctl::complete() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => run(),

@@ -32,7 +32,7 @@ const RANDOM: &str = "xxxxx";
 /// A placeholder for the uid that only the cluster assigns: an owner needs a uid.
 const NO_UID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The manifest of a verb that asks no cluster.
+/// The flags that name the manifest; either of them is required.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct Manifest {
@@ -40,7 +40,7 @@ pub(super) struct Manifest {
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
 
-    /// The same, as kubectl is given it
+    /// The same, as a flag like that of kubectl
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     filename: Option<PathBuf>,
 }
@@ -69,9 +69,9 @@ pub(super) struct Found {
     findings: Findings,
 }
 
-/// What the operator creates objects for, with a name and a namespace.
+/// The object for which the operator creates other objects, with a name and a namespace.
 pub(super) enum Subject {
-    /// The application, or one that the schedule makes.
+    /// The application, or one that the schedule creates.
     Application(Box<SparkApplication>),
     Connect(Box<SparkConnect>),
 }
@@ -86,30 +86,30 @@ impl Subject {
     }
 }
 
-/// How much of an object is checked.
+/// Which checks are made of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Looks {
-    /// All that the cluster checks.
-    AtAll,
-    /// All that the cluster checks, except which fields exist: the API server itself knows that better.
-    BeforeTheServer,
-    /// All that the cluster checks, but fields that do not exist are warnings, since the API server drops them: for an object of
-    /// the cluster, or one that is treated as such.
-    AtWhatRuns,
+pub(super) enum Checks {
+    /// All checks of the API server and of admission.
+    All,
+    /// All these checks, except which fields exist: the API server checks that itself, against its own definition.
+    BeforeCreation,
+    /// All these checks, but unknown fields are warnings, since the API server drops them, and apiVersion may be
+    /// missing: for an object of the cluster, or one that is treated as such.
+    AsStored,
 }
 
-/// Returns the applications in `file`, or on standard input for `-`.
+/// Returns the objects of the operator's kinds in `file`, or on standard input for `-`.
 ///
 /// # Errors
 ///
-/// When the text is not YAML or contains no application; for each application, when it cannot be read.
+/// When the text is not YAML or contains no such object; for each object, when it cannot be read.
 pub(super) fn of_file(
     file: &Path,
     namespace: Option<&str>,
-    looks: Looks,
+    checks: Checks,
 ) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     let shown = || file.display().to_string();
-    let found = applications(&contents(file)?, namespace, looks).with_context(shown)?;
+    let found = of_text(&contents(file)?, namespace, checks).with_context(shown)?;
     Ok(found.into_iter().map(|found| found.with_context(shown)).collect())
 }
 
@@ -132,28 +132,28 @@ fn contents(file: &Path) -> anyhow::Result<String> {
     fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// Returns the applications in `text`; other objects are skipped.
+/// Returns the objects of the operator's kinds in `text`; other objects are skipped.
 ///
 /// # Errors
 ///
-/// When the text is not YAML or contains no application; for each application, when it cannot be read.
-fn applications(
+/// When the text is not YAML or contains no such object; for each object, when it cannot be read.
+fn of_text(
     text: &str,
     namespace: Option<&str>,
-    looks: Looks,
+    checks: Checks,
 ) -> anyhow::Result<Vec<anyhow::Result<Found>>> {
     // YAML is read as kubectl does: 0644 is an octal number, such as a file mode.
     let parsed = |text: &str, duplicate_keys| {
         let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false, duplicate_keys: duplicate_keys };
         serde_saphyr::from_multiple_with_options(text, options)
     };
-    let (mut quoted, mut stands_once) = (text.to_owned(), true);
+    let (mut quoted, mut keys_are_unique) = (text.to_owned(), true);
     let documents: Vec<Value> = loop {
-        let policy = if stands_once { DuplicateKeyPolicy::Error } else { DuplicateKeyPolicy::LastWins };
+        let policy = if keys_are_unique { DuplicateKeyPolicy::Error } else { DuplicateKeyPolicy::LastWins };
         match parsed(&quoted, policy) {
-            Err(YamlError::DuplicateMappingKey { key: Some(key), location }) if stands_once => {
-                complain(&format!("Warning: {}", stands_twice(text, &key, location.line())));
-                stands_once = false;
+            Err(YamlError::DuplicateMappingKey { key: Some(key), location }) if keys_are_unique => {
+                complain(&format!("Warning: {}", duplicate_key(text, &key, location.line())));
+                keys_are_unique = false;
             }
             Err(error) => match with_quotes(&quoted, &error) {
                 Some(text) => quoted = text,
@@ -163,7 +163,7 @@ fn applications(
         }
     };
     let objects: Vec<_> = documents.iter().flat_map(items).filter(|object| !object.is_null()).collect();
-    let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, looks)).collect();
+    let read: Vec<_> = objects.iter().map(|object| of_item(object, namespace, checks)).collect();
     let others: Vec<_> = objects
         .iter()
         .zip(&read)
@@ -174,18 +174,18 @@ fn applications(
         let found = if others.is_empty() { String::new() } else { format!(", but {}", others.join(", ")) };
         bail!("no SparkApplication in it{found}");
     }
-    if looks == Looks::BeforeTheServer && !others.is_empty() {
+    if checks == Checks::BeforeCreation && !others.is_empty() {
         complain(&format!(
-            "Warning: what is of none of the operator's kinds is not created: {}",
+            "Warning: objects of other kinds than the operator's are not created: {}",
             others.join(", ")
         ));
     }
     Ok(read.into_iter().flatten().collect())
 }
 
-/// Whether a mistake only follows from one of the schema in the field `fault`: it is in the same field, in a list or an
-/// object that has the field, or of scratch space whose volume could not be read. A section of the spec has mistakes of its
-/// own.
+/// Whether the mistake `invalid` only follows from a mistake that the schema check has found in the field `fault`: it
+/// is of the same field, of a list or an object that contains the field, or of a volume mount whose volume could not be
+/// read. The sections of a spec (`is_section`) contain other fields, so their mistakes are their own.
 fn is_echo(fault: &str, invalid: &Invalid) -> bool {
     let Invalid { field, why } = invalid;
     let is_section =
@@ -198,8 +198,8 @@ fn is_echo(fault: &str, invalid: &Invalid) -> bool {
     }
 }
 
-/// Returns the text with quotation marks around the number that caused `error`, if it is beyond all numbers: kubectl takes it
-/// for a text, and the short name of a commit may look so.
+/// Returns the text with quotation marks around the number that caused `error`, if it is too large for a number:
+/// kubectl takes it for a string, and an abbreviated commit hash may have this form (`12e4567`).
 fn with_quotes(text: &str, error: &YamlError) -> Option<String> {
     let YamlError::NonFiniteFloat { value, location } = error else { return None };
     let [line, column] = [location.line(), location.column()].map(|number| usize::try_from(number).ok());
@@ -212,9 +212,9 @@ fn with_quotes(text: &str, error: &YamlError) -> Option<String> {
 }
 
 /// Returns a warning about a key that a mapping has for the second time in `line`.
-fn stands_twice(text: &str, key: &str, line: u64) -> String {
+fn duplicate_key(text: &str, key: &str, line: u64) -> String {
     let lines: Vec<_> = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX)).collect();
-    // Where a line's key begins, behind the dashes of lists, and the key.
+    // The column in which a line's key begins, after the dashes of lists, and the key.
     let read = |line: &str| {
         let rest = line.trim_start_matches(['-', ' ']);
         let key = rest.split(':').next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
@@ -236,20 +236,20 @@ fn stands_twice(text: &str, key: &str, line: u64) -> String {
             path.push(name);
         }
         if at <= column {
-            // What a list is in may stand as far to the left as its dashes.
+            // The key of a list may have the same indentation as its dashes.
             let indentation = line.len() - line.trim_start().len();
             column = if indentation < at { indentation + 1 } else { at };
         }
     }
     path.reverse();
     let first = first.map_or_else(String::new, |first| format!(" in line {first} and"));
-    format!("{} stands twice,{first} in line {line}: the last one counts, as for kubectl", path.join("."))
+    format!("{} is given twice,{first} in line {line}: the last one counts, as for kubectl", path.join("."))
 }
 
 /// Returns the kind and name of an object of another kind, for messages.
 fn named(object: &Value) -> String {
     let text = |value: &Value| value.as_str().map(yaml::line);
-    let kind = text(&object["kind"]).unwrap_or_else(|| "something without a kind".to_owned());
+    let kind = text(&object["kind"]).unwrap_or_else(|| "an object without a kind".to_owned());
     text(&object["metadata"]["name"]).map_or_else(|| kind.clone(), |name| format!("{kind} {name}"))
 }
 
@@ -259,10 +259,10 @@ fn named(object: &Value) -> String {
 ///
 /// When the application cannot be read.
 pub(super) fn of_object(object: &Value) -> anyhow::Result<Found> {
-    of_item(object, None, Looks::AtWhatRuns).context("no SparkApplication")?
+    of_item(object, None, Checks::AsStored).context("no SparkApplication")?
 }
 
-fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyhow::Result<Found>> {
+fn of_item(object: &Value, namespace: Option<&str>, checks: Checks) -> Option<anyhow::Result<Found>> {
     let kind = object["kind"].as_str()?;
     let kinds = [
         reader::<SparkApplication>(of_application),
@@ -277,7 +277,7 @@ fn of_item(object: &Value, namespace: Option<&str>, looks: Looks) -> Option<anyh
     };
     let name = |field: &str| object["metadata"][field].as_str();
     let title = format!("{kind} {}", name("name").or(name("generateName")).unwrap_or("without a name"));
-    Some(found(object, &title, namespace, looks, reader).context(title))
+    Some(found(object, &title, namespace, checks, reader).context(title))
 }
 
 /// How the objects of a kind are read.
@@ -352,23 +352,23 @@ fn found(
     object: &Value,
     title: &str,
     namespace: Option<&str>,
-    looks: Looks,
+    checks: Checks,
     Reader { version, read, .. }: &Reader,
 ) -> anyhow::Result<Found> {
     if let Some(other) = object["apiVersion"].as_str().filter(|found| found != version) {
         bail!("apiVersion: `{other}` is not known: write `{version}`");
     }
     let Faults { wrong: mut faults, mut unknown } = schema::faults(object);
-    match looks {
-        Looks::AtAll => faults.append(&mut unknown),
-        Looks::BeforeTheServer => unknown.clear(),
-        Looks::AtWhatRuns => {}
+    match checks {
+        Checks::All => faults.append(&mut unknown),
+        Checks::BeforeCreation => unknown.clear(),
+        Checks::AsStored => {}
     }
-    if looks != Looks::AtWhatRuns && object["apiVersion"].is_null() {
+    if checks != Checks::AsStored && object["apiVersion"].is_null() {
         bail!("apiVersion: is missing: write `{version}`");
     }
     // `create` uploads files, or says why it does not.
-    let files = if looks == Looks::BeforeTheServer { Files::AreUploaded } else { Files::Stay };
+    let files = if checks == Checks::BeforeCreation { Files::AreUploaded } else { Files::Stay };
     let read = read(object, files).map_err(|error| match &*faults {
         [] => error,
         faults => Refusal(faults.to_owned()).into(),
@@ -397,7 +397,7 @@ fn found(
 }
 
 impl Found {
-    /// Checks that the operator can do what is written. Warnings are written to stderr, as kubectl does.
+    /// Checks that the object has no mistakes. Warnings are written to stderr, as kubectl does.
     ///
     /// # Errors
     ///
@@ -417,8 +417,8 @@ impl Found {
         Err(Refusal(invalid.clone())).with_context(|| format!("{} cannot be {what}", self.title))
     }
 
-    /// Returns a copy of `object`, one of the objects that are created for the subject. If the subject has no uid yet, the
-    /// copy lacks the annotation from which the webhook would make the owner reference.
+    /// Returns a copy of `object`, one of the objects that are created for the subject. If the subject has no uid yet,
+    /// the copy lacks the annotation from which the webhook would create the owner reference.
     pub(super) fn known(&self, object: &Value) -> Value {
         let mut object = object.clone();
         let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);

@@ -23,7 +23,8 @@ pub(super) fn connect(text: &str) -> Result<String, String> {
     named::<SparkConnect>(text, "sparkconn", "a SparkConnect")
 }
 
-/// A name for commands that accept both kinds: the kind is given by the flag --schedule or by the name itself.
+/// A name for commands that accept applications and schedules: the kind is given by the flag --schedule or by the name
+/// itself.
 #[derive(Clone, Debug)]
 pub(super) struct Either {
     pub name: String,
@@ -45,7 +46,7 @@ pub(super) fn either(text: &str) -> Result<Either, String> {
 /// -f names a file.
 pub(super) fn template(text: &str) -> Result<String, String> {
     if text == STDIN || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end)) {
-        return Err("is a file, and -f is --from, a schedule: write `sparkctl create FILE`".to_owned());
+        return Err("is a file, but -f is --from SCHEDULE: write `sparkctl create FILE`".to_owned());
     }
     schedule(text)
 }
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_name_is_refused_and_what_kubectl_takes_is_taken() {
+    fn invalid_names_are_refused_and_the_forms_of_kubectl_accepted() {
         for name in ["pi", "pi.v2", "sparkapp/pi", "SparkApplication/pi", "sparkapplications/pi"] {
             assert!(application(name).unwrap().starts_with("pi"), "{name}");
         }

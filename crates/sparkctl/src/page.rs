@@ -1,5 +1,5 @@
-//! `sparkctl page`: shows the page of all applications in the browser, at an address of this machine that nobody can guess,
-//! with the credentials of the kubeconfig.
+//! `sparkctl page`: serves the page of all applications on this machine, under a URL that nobody can guess, and opens
+//! it in the browser. The page reads the cluster with the credentials of the kubeconfig.
 
 use super::{cluster::Cluster, forward::LocalPort, render, ui::open};
 use ::page::{Credentials, Page, Settings};
@@ -12,33 +12,34 @@ use hyper_util::{
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::Semaphore, time::sleep};
 
-/// The most connections. A browser keeps six; all that runs on this machine, and each site in its browser, can open others.
+/// The maximum number of connections. A browser opens six, but any program on this machine and any site in its browser
+/// can open others.
 const CONNECTIONS: usize = 256;
-/// The longest time for which a connection may be silent between two requests, or have sent a part of a head.
+/// The maximum time for which a connection may be idle between two requests, or take to send the head of a request.
 const SILENT: Duration = Duration::from_secs(60);
-/// The most bytes of a head; as many as the page in the cluster allows.
+/// The maximum size of the head of a request in bytes, as for the page in the cluster.
 const LARGEST_HEAD: usize = 16 << 10;
-/// The pause after a connection that could not be accepted, as when no files are left.
+/// The pause after a connection could not be accepted, for instance because the process has no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sparkctl page --read-only")]
 pub(super) struct Flags {
-    /// Print the address, but open no browser; so it is where the output is not a terminal
+    /// Print the URL, but open no browser; the default if the output is not a terminal
     #[arg(long)]
     no_browser: bool,
 
-    /// The port of this machine, on its loopback address alone [default: any that is free]
+    /// The port of this machine, on its loopback address alone [default: any free port]
     #[arg(short, long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
     local_port: u16,
 
-    /// Only show: without the buttons that suspend, resume, run again, trigger and delete
+    /// Leave out the buttons that suspend, resume, run again, trigger and delete
     #[arg(long)]
     read_only: bool,
 }
 
 pub(super) async fn page(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    // The port is ours for both families, but the address is that of IPv4, which every machine has.
+    // The port is opened for IPv4 and IPv6, but the URL has the address of IPv4, which every machine has.
     let mut local = LocalPort::open(flags.local_port).await?;
     let settings = Settings {
         allows_actions: !flags.read_only,
@@ -50,18 +51,18 @@ pub(super) async fn page(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     let (listener, router) = (local.listeners.swap_remove(0), page.router());
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(SILENT).max_buf_size(LARGEST_HEAD);
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let place = Arc::clone(&room).acquire_owned().await?;
+        let permit = Arc::clone(&permits).acquire_owned().await?;
         let Ok((stream, _)) = listener.accept().await else {
             sleep(PAUSE).await;
             continue;
         };
         let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
         tokio::spawn(async move {
-            // How a connection ends matters to the browser alone, which shows it.
+            // Errors of a connection are ignored: the browser shows them.
             served.await.ok();
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 use validation::Invalid;
 
-/// The mistakes in the fields of an object, in the order in which they stand in it.
+/// The mistakes in the fields of an object, in the order of its fields.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Fields that are not of their type, and required ones that are missing.
@@ -15,11 +15,11 @@ pub(super) struct Faults {
     pub unknown: Vec<Invalid>,
 }
 
-/// Returns the mistakes in the fields of an object; none if it is of another kind than the operator's.
+/// Returns the mistakes in the fields of an object; no mistakes if its kind is not one of the operator's.
 pub(super) fn faults(object: &Value) -> Faults {
     let mut faults = Faults::default();
     let Some(schema) = object["kind"].as_str().and_then(schema_of) else { return faults };
-    // Of the other fields only the spec is checked further: users do not write the status.
+    // Besides the metadata, only the spec is checked further: users do not write the status.
     let is_unknown = |name: &&String| {
         !["apiVersion", "kind", "metadata"].contains(&name.as_str()) && schema["properties"][name].is_null()
     };
@@ -33,7 +33,8 @@ pub(super) fn faults(object: &Value) -> Faults {
     faults
 }
 
-/// Returns the schema of a kind of the operator's. Most manifests need one, and a schema takes longer than all the rest.
+/// Returns the schema of one of the operator's kinds. It is built only when it is needed: most manifests need one
+/// schema, and building it takes longer than all the rest of a command.
 fn schema_of(kind: &str) -> Option<&'static Value> {
     static APPLICATION: LazyLock<Value> = LazyLock::new(crds::schema::<SparkApplication>);
     static SCHEDULE: LazyLock<Value> = LazyLock::new(crds::schema::<ScheduledSparkApplication>);
@@ -58,14 +59,14 @@ static METADATA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 const MISSING: &str = "is missing";
-/// Fields that other objects of Kubernetes or other tools have: the end of the path of the object in which users write them,
-/// and what to write instead.
+/// Fields of other Kubernetes objects or other tools that users write by mistake: the end of the path of the object
+/// that contains the field, the name of the field, and what to write instead.
 const ELSEWHERE: [(&str, &str, &str); 16] = [
     (".volumeMounts", "path", "write mountPath"),
     ("spec.template", "spec", "move its fields into spec.template"),
     ("", "pyPackages", "put Python packages into the image, or an environment into deps.archives"),
-    ("", "resources", "write coreRequest, coreLimit, memory and memoryOverhead, of which Spark makes them"),
-    ("", "args", "write the program's into spec.arguments"),
+    ("", "resources", "write coreRequest, coreLimit, memory and memoryOverhead, which set them"),
+    ("", "args", "write the arguments of the program into spec.arguments"),
     (".driver", "cpu", "write cores, coreRequest or coreLimit"),
     (".executor", "cpu", "write cores, coreRequest or coreLimit"),
     ("", "environment", "write env, a list of name and value"),
@@ -78,7 +79,7 @@ const ELSEWHERE: [(&str, &str, &str); 16] = [
     (".volumes", "pvc", "write persistentVolumeClaim"),
     ("", "jarsDownloadDir", "take it out, Spark downloads jars to where it finds them"),
 ];
-/// How similar the name of a field has to be, from 0 to 1, so that it may be meant (Jaro and Winkler).
+/// The minimum similarity, from 0 to 1, of the name of a field that is suggested (Jaro and Winkler).
 const SIMILAR: f64 = 0.9;
 
 fn fault(field: &str, why: impl Into<String>) -> Invalid {
@@ -99,8 +100,8 @@ fn no_field(root: &Value, parent: &str, name: &str) -> Invalid {
     fault(&path, format!("there is no such field: {meant}"))
 }
 
-/// Returns the paths of the fields that may be meant by `name`: a similar one in the same object, or those of the same name
-/// among the fields that users look for in the wrong place.
+/// Returns the paths of the fields to suggest for `name`: a field with a similar name in the same object, or fields
+/// with the same name in other parts of the spec.
 fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     let fields = |path: &str| {
         let names = path
@@ -115,7 +116,7 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     };
     let at =
         |path: &str, field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
-    // A pod and its containers have some fields each.
+    // Some fields exist only in the security context of the pod, others only in that of a container.
     for (one, other) in
         [(".securityContext", ".podSecurityContext"), (".podSecurityContext", ".securityContext")]
     {
@@ -145,7 +146,7 @@ fn nearest(root: &Value, parent: &str, name: &str) -> Vec<String> {
     let is_there = |place: &&String| fields(place).any(|field| field.to_lowercase() == lower);
     let there: Vec<_> = places.iter().filter(is_there).map(|place| at(place, name)).collect();
     match best {
-        // The very name elsewhere is likelier than another name here.
+        // The same name in another part of the spec is more likely than a similar name in this object.
         Some(field) if there.is_empty() || field.to_lowercase().ends_with(&lower) => vec![at(parent, field)],
         _ => there,
     }
@@ -194,7 +195,7 @@ fn mismatch(schema: &Value, value: &Value, path: &str) -> Option<String> {
     };
     if !is_of_type {
         let wanted = schema["type"].as_str().unwrap_or_default();
-        // In quotes it is a text, whatever it looks like.
+        // A string that looks like a boolean or a number is shown in quotes.
         let is_quoted =
             value.as_str().is_some_and(|text| text.parse::<bool>().is_ok() || text.parse::<i64>().is_ok());
         let shown = if is_quoted { value.to_string() } else { shown(value) };
@@ -280,8 +281,8 @@ fn shown(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// An application with mistakes and what is said of them, where `{}` is the place of the application's spec, and a spec
-    /// with fields that mean others.
+    /// `template` is the spec of an application with mistakes; `wrong` and `unknown` are their messages, with `{}` for
+    /// the path of the spec. `spec` has misnamed fields; `meant` are the messages with suggestions.
     #[derive(serde::Deserialize)]
     struct Cases {
         template: Value,
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_known_and_of_its_type_and_there_if_it_must_be() {
+    fn unknown_mistyped_and_missing_fields_are_mistakes() {
         let Cases { template, wrong, unknown, .. } = cases();
         let all = || wrong.iter().chain(&unknown);
         let at = |place: &str| -> Vec<_> {
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_meant_is_named() {
+    fn the_field_that_is_meant_is_suggested() {
         let Cases { spec, meant, .. } = cases();
         let found = told(&json!({"kind": "SparkApplication", "spec": spec}));
         for expected in &meant {
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_a_map_or_a_text_is_no_larger_than_the_definition_lets_it_be() {
+    fn lists_and_strings_have_the_limits_of_the_definition() {
         let port = json!({"servicePort": 1, "servicePortName": "a"});
         let spec = json!({
             "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "x".repeat(300_000), "driver": {}, "executor": {},

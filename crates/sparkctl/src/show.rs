@@ -27,12 +27,12 @@ pub(super) const NONE: &str = "<none>";
 /// In which form objects are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Output {
-    /// The table, with more columns
+    /// The table or text for people, a table with more columns
     Wide,
-    /// As the cluster has them
+    /// All fields, as the cluster stores them
     Json,
     Yaml,
-    /// A kind and a name a line, as kubectl takes them
+    /// KIND/NAME on one line each, as kubectl accepts it
     Name,
 }
 
@@ -62,7 +62,7 @@ impl Style {
         self.coloured(Tone::of(state), name(state))
     }
 
-    /// Returns `text` in the colour of this tone, where states have colours.
+    /// Returns `text` in the colour of this tone, if states have colours.
     pub(super) fn coloured(self, tone: Tone, text: &str) -> String {
         let colour = match tone {
             Tone::Good => "32",
@@ -74,7 +74,8 @@ impl Style {
     }
 }
 
-/// Returns the beginning of a status: how the object `name` is, and why, and those facts that are known.
+/// Returns the beginning of the output of a status command: the state `is` of the object `name`, the reason `why`, and
+/// those `facts` that have a value.
 pub(super) fn status(
     name: &str,
     is: &str,
@@ -104,7 +105,7 @@ pub(super) fn ui(driver: &DriverInfo) -> String {
     or_none(address)
 }
 
-/// Returns a text of any origin as one line.
+/// Returns untrusted text as one line, or `<none>` for `None`.
 pub(super) fn or_none(text: Option<&impl ToString>) -> String {
     text.map_or_else(|| NONE.to_owned(), |text| line(&text.to_string()))
 }
@@ -144,7 +145,7 @@ pub(super) fn complain(text: &str) {
     writeln!(io::stderr(), "{text}").ok();
 }
 
-#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
+#[expect(clippy::disallowed_methods, reason = "ages are counted up to the time at which the command runs")]
 pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }

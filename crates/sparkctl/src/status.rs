@@ -1,5 +1,5 @@
-//! `sparkctl status`: shows the state of an application, its runs and its latest events. The reason of a failure comes
-//! first.
+//! `sparkctl status`: shows the state of an application, its runs and its latest events. The output begins with the
+//! reason of a failure.
 
 use super::{
     cluster::{Cluster, Kind},
@@ -27,13 +27,13 @@ pub(super) struct Flags {
     #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
-    /// In another form than for people
+    /// The form of the output [default: text for people]
     #[arg(short, long, value_name = "FORM")]
     output: Option<Output>,
 }
 
 /// How many lines of the log of a failed driver are shown; `sparkctl log` shows all.
-const WORDS: i64 = 15;
+const LOG_LINES: i64 = 15;
 
 pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     if let Some(text) = for_programs::<SparkApplication>(cluster, &flags.name, flags.output).await? {
@@ -43,13 +43,13 @@ pub(super) async fn status(cluster: &Cluster, flags: &Flags) -> anyhow::Result<(
     let style = Style::of_stdout();
     let events = events::latest(cluster, &application, style).await?;
     let words = match has_failed(&application) {
-        true => log::last_lines(cluster, &application, WORDS).await,
+        true => log::last_lines(cluster, &application, LOG_LINES).await,
         false => None,
     };
     print(&(text(&application, words.as_deref(), style)? + &events))
 }
 
-/// Returns the object in the form that `output` names; none for a form for people.
+/// Returns the object in the form that `output` names; `None` if that is the text for people.
 pub(super) async fn for_programs<K: Kind>(
     cluster: &Cluster,
     name: &str,
@@ -68,7 +68,7 @@ pub(super) async fn for_programs<K: Kind>(
     }
 }
 
-/// Formats the output but for the events. `words` is the end of the driver's log.
+/// Formats the output without the events. `words` is the end of the driver's log.
 fn text(application: &SparkApplication, words: Option<&str>, style: Style) -> anyhow::Result<String> {
     let empty = SparkApplicationStatus::default();
     let status = application.status.as_ref().unwrap_or(&empty);
@@ -115,7 +115,8 @@ fn text(application: &SparkApplication, words: Option<&str>, style: Style) -> an
 
 /// Returns the row of one run.
 fn timeline(run: &RunRecord, status: &SparkApplicationStatus, style: Style) -> Vec<String> {
-    // The run of a state has an end in its record only once that is known.
+    // The record of the present run has no state before the run has ended: until then, the run's state is the
+    // application's.
     let present = Some(status.application_state.state).filter(|_| status.run_ordinal == Some(run.ordinal));
     let state = run.state.or(present);
     let took = run.submitted_time.as_ref().zip(run.finished_time.as_ref());
@@ -135,7 +136,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn the_present_run_is_where_the_application_is() {
+    fn the_present_run_has_the_state_of_the_application() {
         let status: SparkApplicationStatus = from_value(json!({
             "applicationState": {"state": "RUNNING"}, "driverInfo": {}, "runOrdinal": 2,
             "runs": [{"ordinal": 1}, {"ordinal": 2, "submittedTime": "2026-11-21T11:58:30Z"}, {"ordinal": 3, "cause": "SpecEdited"}],
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn executors_that_are_refused_stand_in_their_place() {
+    fn the_reason_why_executors_are_refused_is_shown_in_their_row() {
         let application: SparkApplication = from_value(json!({
             "metadata": {"name": "pi", "namespace": "default"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn why_it_failed_comes_first_then_what_led_there() {
+    fn the_reason_of_a_failure_comes_first_then_the_runs() {
         let application: SparkApplication =
             serde_saphyr::from_str(include_str!("../../../tests/data/ctl/status.yaml")).unwrap();
         let style = Style { now: "2026-11-21T12:00:00Z".parse().unwrap(), colours: false };

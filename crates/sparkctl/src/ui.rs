@@ -25,11 +25,11 @@ pub(super) struct Flags {
     #[arg(value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     name: String,
 
-    /// Print the address, but open no browser; so it is where the output is not a terminal
+    /// Print the URL, but open no browser; the default if the output is not a terminal
     #[arg(long)]
     no_browser: bool,
 
-    /// The port of this machine, where there is no Ingress [default: 4040 if it is free, else any that is]
+    /// The port of this machine, if there is no Ingress [default: 4040 if it is free, else any free port]
     #[arg(short, long, value_name = "PORT")]
     local_port: Option<u16>,
 }
@@ -61,7 +61,7 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     .await
 }
 
-/// Prints an address, and opens it in the browser if the output is a terminal.
+/// Prints a URL, and opens it in the browser if the output is a terminal.
 pub(super) fn open(address: &str, no_browser: bool) -> anyhow::Result<()> {
     print(&format!("{}\n", line(address)))?;
     let is_page = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
@@ -70,7 +70,7 @@ pub(super) fn open(address: &str, no_browser: bool) -> anyhow::Result<()> {
         && io::stdout().is_terminal()
         && let Err(error) = ::open::that_detached(address)
     {
-        complain(&format!("no browser could be opened ({error}): open the address yourself"));
+        complain(&format!("no browser could be opened ({error}): open the URL yourself"));
     }
     Ok(())
 }

@@ -25,26 +25,26 @@ pub(super) struct Flags {
     #[arg(required = true, value_name = "NAME", value_parser = names::application, add = ArgValueCompleter::new(completion::applications))]
     names: Vec<String>,
 
-    /// What is waited for
+    /// The state to wait for
     #[arg(long = "for", value_name = "STATE", value_enum, default_value_t = Aim::Completed)]
     aim: Aim,
 
-    /// How long at most, as in Go: `90s`, `30m`, `1h30m` [default: as long as it takes]
+    /// The maximum time, in the notation of Go: `90s`, `30m`, `1h30m` [default: no limit]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Aim {
-    /// The driver runs, or has ended well
+    /// The driver is running, or the application has completed; fails if the application has failed
     Running,
-    /// It has ended well; it is a failure if it has failed for good
+    /// The application has completed; fails if it has failed and is not retried
     Completed,
-    /// It has failed for good; it is a failure if it has ended well
+    /// The application has failed and is not retried; fails if it has completed
     Failed,
-    /// It has ended, well or not
+    /// The application has completed, or has failed and is not retried
     Ended,
-    /// It has no pods because it is suspended
+    /// The application is suspended, and its pods are deleted; fails if it has completed or failed
     Suspended,
     /// There is no such application
     Deleted,
@@ -67,7 +67,7 @@ enum Reach {
 }
 
 pub(super) async fn wait(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
-    let unknown = |name: &String| (name.clone(), format!("the API server has told nothing of {name}"));
+    let unknown = |name: &String| (name.clone(), format!("the API server has not returned {name} yet"));
     let late = RefCell::new(flags.names.iter().map(unknown).collect());
     let all = try_join_all(flags.names.iter().map(|name| one(cluster, name, flags.aim, &late)));
     let all = async { all.await.map(drop) };
@@ -86,7 +86,8 @@ pub(super) async fn ended_well(cluster: &Cluster, name: &str) -> anyhow::Result<
     one(cluster, name, Aim::Completed, &RefCell::default()).await
 }
 
-/// Waits for one application. As long as it is not there, `late` says how it is, for the message of a timeout.
+/// Waits for one application. Until it reaches `aim`, `late` has a description of its state, for the message of a
+/// timeout.
 async fn one(
     cluster: &Cluster,
     name: &str,
@@ -104,7 +105,7 @@ async fn one(
             Err(client::Error::NotFound { .. }) if aim == Aim::Deleted => break,
             change => change.map_err(of_client)?,
         };
-        let unseen = ", and the operator has not looked at what was asked last";
+        let unseen = ", and the operator has not reconciled the newest spec or rerun request";
         let asked = if application.is_settled() { "" } else { unseen };
         let state = show::name(application.state());
         late.borrow_mut().insert(name.to_owned(), format!("{name} is {state}{asked}"));
@@ -151,7 +152,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn an_aim_is_reached_or_on_its_way_or_never_reached() {
+    fn each_state_has_reached_an_aim_or_may_reach_it_or_never_will() {
         let application = |state: State, metadata: Value| -> SparkApplication {
             from_value(json!({
                 "metadata": metadata,

@@ -1,5 +1,5 @@
-//! Tests the program `sparkctl` itself. What its commands do is tested with those of a cluster, in `tests/it`; cargo
-//! builds the program for all of them because this test of its package uses it.
+//! Tests the help of the program `sparkctl`. Its commands are tested in `tests/it`; cargo builds the program for those
+//! tests because this test uses it.
 
 use clap::CommandFactory;
 use std::process::Command;

@@ -70,7 +70,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
     });
     namespace.apply(&by_hand);
     let (code, said) = create(&[], &taken);
-    assert!(code == 1 && said.contains("taken-hadoop-config, which sparkctl has not made"), "{said}");
+    assert!(code == 1 && said.contains("taken-hadoop-config, which sparkctl did not create"), "{said}");
     assert!(namespace.get::<SparkApplication>("taken").await.is_none());
     let left = namespace.get::<ConfigMap>("taken-hadoop-config").await.unwrap();
     assert_eq!(left["data"], by_hand["data"]);

@@ -76,7 +76,7 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
         &["\"first\" already exists"],
     );
     let twice = documents(&[application("fourth"), nightly(), application("fourth")]);
-    refuses(&["create", "-"], &twice, FAILED, &["SparkApplication fourth stands there twice"]);
+    refuses(&["create", "-"], &twice, FAILED, &["SparkApplication fourth is in the manifest twice"]);
     assert!(namespace.get::<SparkApplication>("fourth").await.is_none());
 
     refuses(&["create", "-"], &first.to_string(), FAILED, &["\"first\" already exists"]);
@@ -403,8 +403,8 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
         (&["--kubeconfig", "/nonexistent", "list"][..], "the kubeconfig cannot be read: "),
         (&["--context", "none", "list"], "the kubeconfig has no context `none`: choose one of "),
         (&["--kubeconfig", &nowhere, "list"], "the API server cannot be reached: "),
-        (&["--kubeconfig", &unknown, "list"], "the API server does not accept who you say you are "),
-        (&["--kubeconfig", &gone, "list"], "the API server does not accept who you say you are "),
+        (&["--kubeconfig", &unknown, "list"], "the API server does not accept your credentials "),
+        (&["--kubeconfig", &gone, "list"], "the API server does not accept your credentials "),
         (&["--kubeconfig", &denied, "list"], "sparkapplications.sparkoperator.k8s.io is forbidden: User "),
         (
             &["--kubeconfig", &denied, "rerun", "pi"],
@@ -428,7 +428,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
     let output = sparkctl(&["--kubeconfig", &reader, "status", "pi"], "");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(warning.starts_with("Warning: its events are not shown: events is forbidden: "), "{warning}");
+    assert!(warning.starts_with("Warning: the events are not shown: events is forbidden: "), "{warning}");
     // Missing files are skipped; files that cannot be read are errors.
     let listed = format!("/nonexistent:{}", env::var("KUBECONFIG").unwrap());
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));

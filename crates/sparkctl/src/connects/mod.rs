@@ -1,8 +1,8 @@
 //! `sparkctl connect`: lists, shows, suspends, resumes and deletes servers of Spark Connect, prints their logs, and opens
 //! them for clients of this machine.
 
+mod format;
 mod open;
-mod shown;
 
 use super::{
     change::{deleted, suspended},
@@ -27,15 +27,16 @@ pub(super) struct Flags {
 enum Command {
     /// List servers, with their states
     List(Selection),
-    /// Show how a server is and why, and the latest events
+    /// Show the state of a server, its reason and the latest events
     Status(StatusFlags),
-    /// Show what the server or its executors say; the server is waited for
+    /// Print the log of the server or of its executors; waits until the server has started
     Log(LogFlags),
-    /// Let a port of this machine lead to the server, and to each that replaces it, and print how a client connects
+    /// Forward a port of this machine to the server, and to each server that replaces it, and print how a client
+    /// connects
     Open(open::Flags),
     /// Delete servers and their executors, and create none until they are resumed
     Suspend(Named),
-    /// End a suspension
+    /// Resume suspended servers
     Resume(Named),
     /// Delete SparkConnects, with their servers and executors
     Delete(DeleteFlags),
@@ -47,7 +48,7 @@ struct StatusFlags {
     #[arg(value_parser = names::connect, add = ArgValueCompleter::new(completion::connects))]
     name: String,
 
-    /// In another form than for people
+    /// The form of the output [default: text for people]
     #[arg(short, long, value_name = "FORM")]
     output: Option<Output>,
 }
@@ -82,10 +83,10 @@ struct DeleteFlags {
 pub(super) async fn connect(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     match &flags.command {
         Command::List(which) => {
-            let table = |found: &[_], style| shown::table(found, which, style);
+            let table = |found: &[_], style| format::table(found, which, style);
             listed::<SparkConnect>(cluster, which, "SparkConnects", table).await
         }
-        Command::Status(flags) => shown::status(cluster, &flags.name, flags.output).await,
+        Command::Status(flags) => format::status(cluster, &flags.name, flags.output).await,
         Command::Log(flags) => log::print(cluster, Whose::Connect(&flags.name), &flags.what).await,
         Command::Open(flags) => open::open(cluster, flags).await,
         Command::Suspend(which) => suspended::<SparkConnect>(cluster, &which.names, true).await,

@@ -2,7 +2,7 @@
 //! successor is used. As long as the command runs, the server does not sleep.
 
 use crate::{
-    change::asked,
+    change::patch_with_time,
     cluster::Cluster,
     completion,
     failure::of_call,
@@ -30,14 +30,14 @@ pub(super) struct Flags {
     #[arg(value_parser = names::connect, add = ArgValueCompleter::new(completion::connects))]
     name: String,
 
-    /// The port of this machine, on its loopback addresses alone [default: 15002 if it is free, else any that is]
+    /// The port of this machine, on its loopback addresses alone [default: 15002 if it is free, else any free port]
     #[arg(short, long, value_name = "PORT")]
     port: Option<u16>,
 }
 
-/// The server's port, which is also the one that clients take where an address has none.
+/// The server's port, which is also the default port of Spark Connect clients.
 const PORT: u16 = 15_002;
-/// How often the use of the server is noted: twice in the shortest time after which a server sleeps.
+/// The time between two records of the use of the server: half of the minimum idle time after which a server sleeps.
 const PERIOD: Duration = Duration::from_secs(connect::LEAST_IDLE_SECONDS.unsigned_abs() / 2);
 
 pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -47,12 +47,13 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
         bail!("{name} is suspended: sparkctl connect resume {name}");
     }
     let local = LocalPort::usual(flags.port, PORT).await?;
-    // Connections that do not pass the gateway are not noted by it. The first note wakes a server that sleeps.
-    let mut is_noted = connect.needs_gateway() && note(cluster, name).await;
+    // Forwarded connections bypass the gateway, so that it does not record them. The first record wakes a sleeping
+    // server.
+    let mut is_recorded = connect.needs_gateway() && record_use(cluster, name).await;
     let stay_awake = async {
-        while is_noted {
+        while is_recorded {
             sleep(PERIOD).await;
-            is_noted = note(cluster, name).await;
+            is_recorded = record_use(cluster, name).await;
         }
         pending::<anyhow::Result<()>>().await
     };
@@ -60,16 +61,16 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     let forward = through(cluster, Whose::Connect(name), PORT, &local, async |server| {
         server.is_ready().await;
         if !is_first.replace(false) {
-            complain(&format!("{name} has a new server, in which sessions begin anew"));
+            complain(&format!("{name} has a new server: the sessions of the previous one are lost"));
             return Ok(());
         }
         if let Some(NameKey { name, key }) = &connect.spec.server.token {
             let variable = env::SPARK_CONNECT_AUTHENTICATE_TOKEN;
             complain(&line(&format!(
-                "clients have to know the token, {variable} for Python: entry {key} of Secret {name}"
+                "clients need the token, Python in the variable {variable}: key {key} of Secret {name}"
             )));
         }
-        print(&told(local.port))
+        print(&instructions(local.port))
     });
     tokio::select! {
         ended = forward => ended,
@@ -77,8 +78,8 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     }
 }
 
-/// Returns the address, and how a client in Python connects.
-fn told(port: u16) -> String {
+/// Returns the URL, and how a client in Python connects.
+fn instructions(port: u16) -> String {
     format!(
         "sc://localhost:{port}\n\n\
          from pyspark.sql import SparkSession\n\
@@ -87,9 +88,10 @@ fn told(port: u16) -> String {
     )
 }
 
-/// Notes that the server is used, as the gateway does. Returns whether that may be done again.
-async fn note(cluster: &Cluster, name: &str) -> bool {
-    let patch = asked(annotation::LAST_CONNECTION);
+/// Records in the annotation of the SparkConnect that the server is used, as the gateway does. Returns false if the API
+/// server refuses that, so that repeating it is useless.
+async fn record_use(cluster: &Cluster, name: &str) -> bool {
+    let patch = patch_with_time(annotation::LAST_CONNECTION);
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
     let connects = cluster.whole::<SparkConnect>();
     match in_time(GRACE, connects.patch(name, &parameters, &patch)).await.flatten() {

@@ -3,7 +3,7 @@
 //! connect log` does the same with a server of Spark Connect.
 
 mod output;
-mod whose;
+mod pods;
 
 use super::{
     cluster::Cluster,
@@ -21,11 +21,11 @@ use futures::{StreamExt, TryStreamExt, stream::FuturesUnordered};
 use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::{ResourceExt, api::ListParams};
 use output::lines;
+use pods::Facts;
+pub(super) use pods::Whose;
 use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
 use std::{collections::BTreeSet, pin::pin, str::FromStr, time::Duration};
 use tokio::time::sleep;
-use whose::Facts;
-pub(super) use whose::Whose;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -43,7 +43,7 @@ pub(super) struct Flags {
 /// Which logs are shown.
 #[derive(Debug, Args)]
 pub(super) struct What {
-    /// Of the executor with this number, or of `all`, instead of the driver's or the server's
+    /// The log of the executor with this number, or of `all` executors, instead of that of the driver or server
     #[arg(short, long, value_name = "N|all")]
     executor: Option<Executors>,
 
@@ -54,21 +54,21 @@ pub(super) struct What {
 /// Which part of a log is shown.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct How {
-    /// Go on as lines come, also in the next driver or server and after a connection that breaks, until no other one is to
-    /// come
+    /// Print new lines as they come, also after a broken connection and those of the next drivers or servers, until no
+    /// further one will be created
     #[arg(short, long)]
     follow: bool,
 
-    /// Of the run before the present one, or of the server that has ended last, what is kept of it in the status: its last
-    /// words. Of an executor, of the container that stood in its pod before this one
+    /// The end of the log of the previous run, or of the server that has failed last, as far as the status has it. With
+    /// --executor, the log of the previous container in the executor's pod
     #[arg(short, long, conflicts_with = "follow")]
     previous: bool,
 
-    /// Only what is younger than this, as in Go: `90s`, `30m`
+    /// Only lines that are newer than this, in the notation of Go: `90s`, `30m`
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     since: Option<Duration>,
 
-    /// Only so many of the last lines of what is there now [default: -1, all of them]
+    /// Only this number of the last lines that exist now [default: -1, all of them]
     #[arg(long, value_name = "LINES", allow_negative_numbers = true)]
     tail: Option<i64>,
 }
@@ -87,7 +87,7 @@ impl How {
 
     /// Returns the options for drivers and executors that are found later. With --follow their logs are printed whole,
     /// because --since and --tail concern only the logs that existed at the start.
-    fn of_others(&self) -> Self {
+    fn of_later_pods(&self) -> Self {
         if self.follow { Self::to_the_end() } else { self.clone() }
     }
 }
@@ -106,21 +106,21 @@ impl FromStr for Executors {
     }
 }
 
-/// The pause before the API server is asked again for something that is not there yet.
+/// The pause before the next request for something that does not exist yet.
 const PAUSE: Duration = Duration::from_millis(500);
 
 pub(super) async fn log(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     print(cluster, Whose::Application(&flags.name), &flags.what).await
 }
 
-/// Prints the logs that the flags ask for.
+/// Prints the logs that the flags select.
 pub(super) async fn print(cluster: &Cluster, whose: Whose<'_>, what: &What) -> anyhow::Result<()> {
     match (&what.executor, whose) {
         (None, Whose::Application(name)) if what.how.previous => {
-            show::print(&last_words(&cluster.application(name).await?, &what.how)?)
+            show::print(&message_of_previous_run(&cluster.application(name).await?, &what.how)?)
         }
         (None, Whose::Connect(name)) if what.how.previous => {
-            show::print(&words_of_server(&cluster.read::<SparkConnect>(name).await?, &what.how)?)
+            show::print(&message_of_last_failure(&cluster.read::<SparkConnect>(name).await?, &what.how)?)
         }
         (None, _) => match of_driver(cluster, whose, &what.how).await? {
             0 => bail!(whose.without_pod(cluster).await?),
@@ -130,8 +130,8 @@ pub(super) async fn print(cluster: &Cluster, whose: Whose<'_>, what: &What) -> a
     }
 }
 
-/// Prints the output of the driver or server; with `--follow` that of each one until no other is to come. Returns the
-/// number of them.
+/// Prints the output of the driver or server; with `--follow`, that of each one until no further one will be created.
+/// Returns how many there were.
 pub(super) async fn of_driver(cluster: &Cluster, whose: Whose<'_>, how: &How) -> anyhow::Result<usize> {
     let (mut last, mut count, mut how) = (None, 0, how.clone());
     while let Some(driver) = next_pod(cluster, whose, last.as_deref()).await? {
@@ -147,13 +147,13 @@ pub(super) async fn of_driver(cluster: &Cluster, whose: Whose<'_>, how: &How) ->
             break;
         }
         last = driver.uid();
-        how = how.of_others();
+        how = how.of_later_pods();
     }
     Ok(count)
 }
 
-/// Returns the last `count` lines of the driver's log; none if the pod does not exist, or if its log is empty or cannot
-/// be read.
+/// Returns the last `count` lines of the driver's log; `None` if the pod does not exist, or if its log is empty or
+/// cannot be read.
 pub(super) async fn last_lines(
     cluster: &Cluster,
     application: &SparkApplication,
@@ -168,21 +168,21 @@ pub(super) async fn last_lines(
 /// Returns the message of the previous run that its record in the status contains. Nothing else is left of that run:
 /// the pod of its driver is deleted, and the container of a driver's pod is never restarted, so the present pod has no
 /// previous log either.
-fn last_words(application: &SparkApplication, how: &How) -> anyhow::Result<String> {
+fn message_of_previous_run(application: &SparkApplication, how: &How) -> anyhow::Result<String> {
     let name = application.name_any();
     let status = application.status.clone().unwrap_or_default();
     let is_before = |run: &&RunRecord| status.run_ordinal.is_some_and(|present| run.ordinal < present);
     let Some(run) = status.runs.iter().rfind(is_before) else {
-        bail!(Failure::NotFound(format!("{name} has not run before its present run")));
+        bail!(Failure::NotFound(format!("{name} has no run before the present one")));
     };
     let Some(words) = &run.message else {
-        bail!(Failure::NotFound(format!("nothing is kept of what run {} of {name} said", run.ordinal)));
+        bail!(Failure::NotFound(format!("the status has no output of run {} of {name}", run.ordinal)));
     };
     Ok(ending(words, how))
 }
 
-/// Returns the message of the server that has ended last by itself. Its pod exists no more, or not for long.
-fn words_of_server(connect: &SparkConnect, how: &How) -> anyhow::Result<String> {
+/// Returns the message of the last server that has ended by itself. Its pod is deleted already, or will be soon.
+fn message_of_last_failure(connect: &SparkConnect, how: &How) -> anyhow::Result<String> {
     let failure = connect.status.as_ref().and_then(|status| status.last_failure.as_ref());
     let Some(words) = failure.and_then(|failure| failure.message.as_ref()) else {
         bail!(Failure::NotFound(format!("no server of {} has ended by itself", connect.name_any())));
@@ -197,14 +197,15 @@ fn ending(words: &str, how: &How) -> String {
     lines[lines.len().saturating_sub(wanted)..].iter().flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Waits for a driver or server that has begun and whose uid is not `last`. Returns none if there will be no other one. If
-/// the API server has answered before and cannot be reached now, it is waited for as well.
+/// Waits for a driver or server whose Spark container has started and whose uid is not `last`. Returns `None` if no
+/// further one will be created. If the API server cannot be reached any more after it has answered once, the requests
+/// are repeated until it answers.
 pub(super) async fn next_pod(
     cluster: &Cluster,
     whose: Whose<'_>,
     last: Option<&str>,
 ) -> anyhow::Result<Option<Pod>> {
-    let mut look = Look { patience: Patience::default(), has_seen: last.is_some() };
+    let mut poll = Poll { patience: Patience::default(), has_answered: last.is_some() };
     let mut waiting = Waiting::default();
     loop {
         let seen = async {
@@ -215,7 +216,7 @@ pub(super) async fn next_pod(
             };
             Ok((facts, pod))
         };
-        let Some((facts, pod)) = look.patiently(seen, &mut waiting).await? else {
+        let Some((facts, pod)) = poll.patiently(seen, &mut waiting).await? else {
             continue;
         };
         let facts = facts?;
@@ -231,28 +232,28 @@ pub(super) async fn next_pod(
     }
 }
 
-/// The state of a loop that asks the API server again and again.
-struct Look {
+/// The state of a loop that polls the API server.
+struct Poll {
     patience: Patience,
     /// Whether the API server has answered once. Before that an error is returned at once, because the cluster may not
     /// exist at all.
-    has_seen: bool,
+    has_answered: bool,
 }
 
-impl Look {
-    /// Returns the result of `look`; none if the error can pass and the caller has to look once more.
+impl Poll {
+    /// Returns the result of `request`; `None` if the error may be temporary and the caller has to repeat the request.
     async fn patiently<T>(
         &mut self,
-        look: impl Future<Output = Result<T, kube::Error>>,
+        request: impl Future<Output = Result<T, kube::Error>>,
         waiting: &mut Waiting,
     ) -> anyhow::Result<Option<T>> {
-        match look.await {
+        match request.await {
             Ok(seen) => {
-                self.has_seen = true;
+                self.has_answered = true;
                 self.patience.restore();
                 Ok(Some(seen))
             }
-            Err(error) if self.has_seen && can_pass(&error) => {
+            Err(error) if self.has_answered && can_pass(&error) => {
                 waiting.say(&of_call(error).to_string());
                 self.patience.pause().await;
                 Ok(None)
@@ -262,7 +263,7 @@ impl Look {
     }
 }
 
-/// Prints the output of executors. If all executors were asked for, each line begins with the number of its executor.
+/// Prints the output of executors. With `--executor all`, each line begins with the number of its executor.
 async fn of_executors(
     cluster: &Cluster,
     whose: Whose<'_>,
@@ -271,7 +272,7 @@ async fn of_executors(
 ) -> anyhow::Result<()> {
     let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
     let mut streams = FuturesUnordered::new();
-    let mut look = Look { patience: Patience::default(), has_seen: false };
+    let mut poll = Poll { patience: Patience::default(), has_answered: false };
     loop {
         let seen = async {
             let facts = whose.facts(cluster).await?;
@@ -281,7 +282,7 @@ async fn of_executors(
             };
             Ok((facts, pods))
         };
-        let Some((facts, pods)) = look.patiently(seen, &mut Waiting::default()).await? else {
+        let Some((facts, pods)) = poll.patiently(seen, &mut Waiting::default()).await? else {
             continue;
         };
         let facts = facts?;
@@ -301,7 +302,7 @@ async fn of_executors(
                 streams.push(lines.boxed_local().into_future());
             }
         }
-        how = how.of_others();
+        how = how.of_later_pods();
         if streams.is_empty() && facts.has_ended {
             return trouble.map_or(Ok(()), Err);
         }
@@ -378,7 +379,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     #[test]
-    fn the_log_is_sparks_also_beside_sidecars() {
+    fn the_log_is_that_of_the_spark_container_not_of_sidecars() {
         let pod = |containers: &[&str], begun: &[&str]| -> Pod {
             let state = |name: &&str| json!({"name": name, "state": {"running": {}}, "image": "", "imageID": "", "ready": true, "restartCount": 0});
             from_value(json!({
@@ -399,25 +400,22 @@ mod tests {
     }
 
     #[test]
-    fn of_a_run_that_is_over_there_are_its_last_words() {
+    fn the_message_of_the_previous_run_is_printed() {
         let words = |runs: Value, tail| {
             let application = from_value(json!({
                 "metadata": {"name": "pi"},
                 "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}},
                 "status": {"applicationState": {"state": "RUNNING"}, "driverInfo": {}, "runOrdinal": 3, "runs": runs},
             }));
-            last_words(&application.unwrap(), &How { tail, ..How::default() })
+            message_of_previous_run(&application.unwrap(), &How { tail, ..How::default() })
                 .map_err(|error| error.to_string())
         };
         let runs = json!([{"ordinal": 1, "message": "first"}, {"ordinal": 2, "message": "no\nluck"}, {"ordinal": 3, "message": "not yet"}]);
         assert_eq!(words(runs.clone(), None).unwrap(), "no\nluck\n");
         assert_eq!(words(runs, Some(1)).unwrap(), "luck\n");
-        assert_eq!(
-            words(json!([{"ordinal": 3}]), None).unwrap_err(),
-            "pi has not run before its present run"
-        );
+        assert_eq!(words(json!([{"ordinal": 3}]), None).unwrap_err(), "pi has no run before the present one");
         let silent = json!([{"ordinal": 2}]);
-        assert_eq!(words(silent, None).unwrap_err(), "nothing is kept of what run 2 of pi said");
+        assert_eq!(words(silent, None).unwrap_err(), "the status has no output of run 2 of pi");
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Output {
                     continue;
                 }
                 Ok(Read::End) if self.is_last => return Ok(None),
-                // The log ends a moment before the status of the pod shows that the container has ended.
+                // The log ends shortly before the status of the pod shows that the container has ended.
                 Ok(Read::End) => sleep(PAUSE).await,
                 Ok(Read::Silence) => {}
                 Err(error) if self.can_pass(&error) => {
@@ -94,7 +94,7 @@ impl Output {
                     return Ok(None);
                 }
                 Err(kube::Error::ReadEvents(error)) => {
-                    return Err(anyhow!("the log has broken off: {error}"));
+                    return Err(anyhow!("the log was interrupted: {error}"));
                 }
                 Err(error) => return Err(of_call(error)),
             }
@@ -170,16 +170,16 @@ struct Position {
     /// Whether the next line may be the rest of a line that was returned: Kubernetes stores long lines in pieces.
     may_be_rest: bool,
     /// The times of the returned lines that are not before [`Self::since`], and how many lines have each time.
-    told: BTreeMap<Timestamp, usize>,
-    /// The returned lines that the present response has yet to repeat, in the same form as [`Self::told`].
-    again: BTreeMap<Timestamp, usize>,
+    returned: BTreeMap<Timestamp, usize>,
+    /// The returned lines that the present response has not repeated yet, in the same form as [`Self::returned`].
+    to_repeat: BTreeMap<Timestamp, usize>,
 }
 
 impl Position {
     /// Returns the parameters of the next request: for all lines that were not returned yet, and few others. `ago` is
-    /// how long ago the first request, with the options `how`, was made; none for the first request.
+    /// how long ago the first request, with the options `how`, was sent; `None` for the first request.
     fn resume(&mut self, how: &How, ago: Option<Duration>) -> LogParams {
-        self.again.clone_from(&self.told);
+        self.to_repeat.clone_from(&self.returned);
         self.is_bounded = how.tail.is_some() || how.since.is_some();
         let mut parameters = LogParams { since_time: self.since(), ..LogParams::default() };
         self.may_be_rest = parameters.since_time.is_some();
@@ -190,8 +190,8 @@ impl Position {
                 parameters.since_seconds = how.since.map(|since| seconds(since).max(1));
                 parameters.tail_lines = how.tail.filter(|tail| *tail >= 0);
             }
-            // No line has been returned so far: the request asks for the lines since the first request, and with
-            // --since also for the lines that were young enough at that time.
+            // No line has been returned so far: all lines since the first request are requested, and with --since also
+            // the lines that were new enough at that time.
             Some(ago) if how.since.is_some() || how.tail.is_some() => {
                 parameters.since_seconds = Some(seconds(ago + how.since.unwrap_or_default()) + 1);
             }
@@ -206,27 +206,27 @@ impl Position {
             return Some(line).filter(|_| !self.may_be_rest);
         };
         self.may_be_rest = false;
-        if let Some(count) = self.again.get_mut(&time).filter(|count| **count > 0) {
+        if let Some(count) = self.to_repeat.get_mut(&time).filter(|count| **count > 0) {
             *count -= 1;
             return None;
         }
         // This line is older than --tail or --since allows. It is in the response because a request can only name whole
         // seconds.
-        if time < *self.first.get_or_insert(time) && self.is_bounded && !self.again.is_empty() {
+        if time < *self.first.get_or_insert(time) && self.is_bounded && !self.to_repeat.is_empty() {
             return None;
         }
-        *self.told.entry(time).or_default() += 1;
+        *self.returned.entry(time).or_default() += 1;
         let since = self.since();
-        while self.told.first_entry().is_some_and(|entry| Some(*entry.key()) < since) {
-            self.told.pop_first();
+        while self.returned.first_entry().is_some_and(|entry| Some(*entry.key()) < since) {
+            self.returned.pop_first();
         }
         Some(line.split_off(length))
     }
 
-    /// Returns the time from which the next request asks for lines: the latest returned time in whole seconds, because
-    /// a kubelet accepts no fractions, minus one second for lines that come late.
+    /// Returns the start of the time range of the next request: the latest returned time in whole seconds, because a
+    /// kubelet accepts no fractions, minus one second for lines that come late.
     fn since(&self) -> Option<Timestamp> {
-        let (latest, _) = self.told.last_key_value()?;
+        let (latest, _) = self.returned.last_key_value()?;
         Timestamp::from_second(latest.as_second() - 1).ok()
     }
 }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_line_is_told_once_whatever_is_read_again() {
+    fn each_line_is_returned_once_wherever_the_connection_breaks() {
         let at = |seconds: &str, line: &str| format!("2026-11-22T19:00:{seconds}Z {line}\n");
         let file = [
             at("01.5", "a"),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_not_told_after_a_break_either() {
+    fn lines_before_the_tail_are_not_returned_after_a_reconnect() {
         let lines = ["01.1", "01.2", "01.3", "01.4"]
             .map(|seconds| format!("2026-11-22T19:00:{seconds}Z {seconds}\n"));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_where_there_was_nothing_to_tell() {
+    fn a_reconnect_before_the_first_line_loses_no_lines() {
         let asked = |how: How, ago: Option<u64>| {
             let parameters = Position::default().resume(&how, ago.map(Duration::from_millis));
             (parameters.since_seconds, parameters.tail_lines)
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_on_a_turned_file_is_told_and_what_has_no_time_too() {
+    fn lines_of_a_rotated_file_and_lines_without_a_time_are_returned() {
         let mut position = Position::default();
         told(&mut position, &["2026-11-22T19:00:01Z a\n", "2026-11-22T19:00:01Z b\n"]);
         position.resume(&How::default(), Some(Duration::ZERO));

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_keep_what_a_comment_cannot_hold() {
+    fn unprintable_characters_of_properties_are_escaped() {
         assert_eq!(escaped("a=ü\u{1}\u{85}\u{2028}😀\n"), "a=ü\\u0001\\u0085\\u2028😀\n");
     }
 }

@@ -14,8 +14,8 @@ const EXPLANATION: &str = "\
 # The driver of spark-submit is customized by the webhook when it is created, if there is one.
 ";
 
-/// Returns a unified diff for the order of creation and for each object. `theirs` are the objects of `spark-submit`, and
-/// `before` those that the operator creates first, whoever submits.
+/// Returns a unified diff for the order of creation and for each object. `theirs` are the objects of `spark-submit`,
+/// and `before` the objects that the operator creates before the submission, whichever submitter it uses.
 pub(super) fn difference(
     found: &Found,
     notes: &[&str],

@@ -13,8 +13,8 @@ const SCRIPT: &str = "#$ ";
 /// The mark before each line of the submission pod.
 const POD: &str = "#| ";
 
-/// Returns the objects that the operator itself creates, the pod of the driver or server last. `how` is the end of the sentence
-/// that says so.
+/// Returns the objects that the operator itself creates, the pod of the driver or server last. `how` is added to the
+/// sentence "the operator creates this".
 pub(super) fn created(
     found: &Found,
     how: &str,
@@ -49,11 +49,11 @@ pub(super) fn spark_submit(
     }
     match objects {
         Ok(objects) => {
-            text += "# It creates the following; names and ids that it draws at random are others there.\n";
+            text += "# It creates the following; names and ids that it chooses at random differ in the cluster.\n";
             for child in objects.children.iter().filter(|child| is_made_before(child)) {
                 let (kind, name) = (&child["kind"], &child["metadata"]["name"]);
                 let (kind, name) = (kind.as_str().unwrap_or_default(), name.as_str().unwrap_or_default());
-                writeln!(text, "# But for {kind} {name}, which the operator creates before.")?;
+                writeln!(text, "# Except {kind} {name}, which the operator creates before.")?;
             }
             text += &remarks(found, notes);
             let order: Vec<_> = iter::once(&objects.pod).chain(&objects.children).collect();
@@ -87,7 +87,7 @@ fn documents(found: &Found, objects: &[&Value], pod: &Value, with_templates: boo
     if !found.has_uid {
         text += match found.subject {
             Subject::Application(_) => {
-                "# It has no uid yet: references to it as owner are left out, and names that follow from it are others there.\n"
+                "# It has no uid yet: references to it as owner are left out, and names that are derived from it differ in the cluster.\n"
             }
             Subject::Connect(_) => "# It has no uid yet: references to it as owner are left out.\n",
         };
@@ -159,7 +159,7 @@ fn templates(object: &Value) -> anyhow::Result<String> {
     for (key, value) in object["data"].as_object().into_iter().flatten() {
         let template = value.as_str().and_then(|value| serde_json::from_str::<Value>(value).ok());
         if let Some(template) = template.filter(Value::is_object) {
-            writeln!(text, "# {key}, from which executors are made, is this:")?;
+            writeln!(text, "# {key}, from which executors are created, is this:")?;
             text += &yaml::comment("#   ", &yaml::document(&template)?);
         }
     }

@@ -7,7 +7,7 @@ mod listing;
 mod predicted;
 
 use super::{
-    manifest::{self, Found, Looks, Manifest, Subject},
+    manifest::{self, Checks, Found, Manifest, Subject},
     show::print,
 };
 use anyhow::{anyhow, bail};
@@ -30,27 +30,27 @@ use validation::validate;
 
 /// The text of --help below the flags.
 const HELP: &str = "\
-What the operator creates itself (native submission) is printed as YAML, in the order in which it is created, \
-the driver's pod last. What spark-submit does is printed as the objects that it creates, the driver's pod \
-first; before them, in comments, stand the pod in which the operator has it run (the submission pod), and what runs \
-there, as a script that also writes the files. To run it by hand, where SPARK_HOME/bin is on the PATH and the API \
-server is called as --master says:
+Objects that the operator creates itself (native submission) are printed as YAML, in the order of creation, \
+the driver's pod last. For spark-submit, the objects that it creates are printed, the driver's pod first; before \
+them, in comments, the pod in which the operator runs spark-submit (the submission pod), and a script that \
+writes the files and runs spark-submit. To run it by hand, where SPARK_HOME/bin is on the PATH and --master is the URL \
+of the API server:
 
   sparkctl render app.yaml --submitter spark-submit | sed -n 's/^#[$] //p' > submit.sh
 
-A manifest knows no uid: ownerReferences that need one are left out, and names that follow from it are others in \
-the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -`) they are those of the \
+A manifest has no uid: ownerReferences that need one are left out, and names that are derived from it differ in \
+the cluster. With its uid (`kubectl get sparkapp NAME -o yaml | sparkctl render -`) both are those of the \
 application's next run. Times are those of 1970, so that the same manifest gives the same text. What the operator's \
-own surroundings and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
-Ingress, and the path under which it is seen) is not known here. An application that names a batch scheduler is taken to be \
-handed over to it, unless --enable-batch-scheduler=false is given; Kubernetes' own gangs are those of 1.37.
+own environment and flags add (spark-defaults.conf, files in SPARK_CONF_DIR, SPARK_USER; the web UI's Service and \
+Ingress, and the path in its URL) is not known here. An application that names a batch scheduler is rendered for \
+that scheduler, unless --enable-batch-scheduler=false is given; Kubernetes' own gang scheduling is that of 1.37.
 
-Of a schedule, an application that it makes is rendered. Of a SparkConnect, the objects beside the server and then the \
-server's pod, with pods of its namespace as clients where it says nothing else; flags about submission do not concern it. \
-Other objects are passed over.
+Of a schedule, an application that it creates is rendered. Of a SparkConnect, the objects beside the server are printed, and then \
+the server's pod; unless its spec says otherwise, its clients are pods of its namespace. Flags about submission do not concern \
+it. Other objects are skipped.
 
-Exit code: 0, also where --diff finds differences; 1 if any application cannot be submitted, and then nothing \
-is printed but why.";
+Exit code: 0, also if --diff finds differences; 1 if any application cannot be submitted: then only the reason \
+is printed.";
 
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
@@ -58,12 +58,12 @@ pub(super) struct Flags {
     #[command(flatten)]
     manifest: Manifest,
 
-    /// Who submits: auto, native or spark-submit [default: whom the application's annotation
-    /// sparkoperator.k8s.io/submitter names, else auto]
+    /// The submitter: auto, native or spark-submit [default: that of the application's annotation
+    /// sparkoperator.k8s.io/submitter, else auto]
     #[arg(long, value_name = "SUBMITTER")]
     submitter: Option<Submitter>,
 
-    /// Show instead how that which spark-submit creates differs from what the operator creates itself
+    /// Show instead how the objects of spark-submit differ from those that the operator creates itself
     #[arg(long, conflicts_with = "submitter")]
     diff: bool,
 
@@ -76,11 +76,11 @@ pub(super) struct Flags {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     enable_batch_scheduler: bool,
 
-    /// The service account of drivers whose applications name none, as the operator has it
+    /// The service account of drivers whose applications name none, as with the operator's flag
     #[arg(long, value_name = "NAME")]
     default_service_account: Option<String>,
 
-    /// The API server as Spark is to reach it
+    /// The URL by which Spark reaches the API server
     #[arg(long, default_value = MASTER)]
     master: String,
 }
@@ -88,15 +88,16 @@ pub(super) struct Flags {
 /// The time at which applications are taken to be submitted. The output is compared with other output, so it must not
 /// depend on the present time.
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
-/// The API server as Spark reaches it where nothing else is said.
+/// The default URL by which Spark reaches the API server: the one inside the cluster.
 const MASTER: &str = "k8s://https://kubernetes.default.svc:443";
-/// The user name that drivers run as if no other is configured: that of the public Spark images.
-const OPERATOR: &str = "spark";
+/// The name of the operating system user of the operator, which becomes SPARK_USER of drivers if no other user is
+/// configured: that of the public Spark images.
+const OS_USER: &str = "spark";
 
 /// Prints what is created and run for each application in the file. `namespace` is the namespace of applications that
 /// name none.
 pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<()> {
-    let found = manifest::of_file(flags.manifest.file(), namespace, Looks::AtWhatRuns)?.into_iter();
+    let found = manifest::of_file(flags.manifest.file(), namespace, Checks::AsStored)?.into_iter();
     let texts = manifest::all(found.map(|found| {
         let found = found?;
         found.check()?;
@@ -105,7 +106,8 @@ pub(super) fn render(flags: &Flags, namespace: Option<&str>) -> anyhow::Result<(
     print(&texts.join("\n"))
 }
 
-/// Returns what is created and run for an application of the cluster in its next run, by an operator without settings.
+/// Returns what is created and run for an application of the cluster in its next run, by an operator with default
+/// settings.
 ///
 /// # Errors
 ///
@@ -131,7 +133,7 @@ impl Flags {
             true => &["with a gateway, the Service has no selector, and two EndpointSlices instead"],
             false => &[],
         };
-        // As the operator sees it first, but for a suspension.
+        // Rendered as a new SparkConnect that is not suspended.
         let mut new = connect.clone();
         (new.status, new.metadata.deletion_timestamp, new.spec.suspend) = (None, None, false);
         let policy = connect::Policy {
@@ -155,8 +157,8 @@ impl Flags {
         let Chosen { request: SubmitRequest { run, by, copies }, events } =
             self.chosen(application, submitter).map_err(refused)?;
         let notes: Vec<_> = events.iter().map(|event| event.note.as_str()).collect();
-        // As in `choose`, spark-submit is given the application as the batch scheduler wants it. The run remains that of
-        // the application as it is written: the spec with the marks of the group has another hash.
+        // As in `choose`, spark-submit gets the application with the changes for the batch scheduler. The run is that
+        // of the application as it is written, because these changes give the spec another hash.
         let policy = self.policy(application);
         let environment = submission_environment(application, &policy);
         let coming = ComingRun {
@@ -191,7 +193,7 @@ impl Flags {
     }
 
     /// Returns how the application is submitted by `submitter`; without `submitter`, by the submitter that the
-    /// application's annotation asks for, or that is chosen automatically.
+    /// application's annotation names, or that is chosen automatically.
     fn chosen(&self, application: &SparkApplication, submitter: Option<Submitter>) -> Result<Chosen, String> {
         let mut application = application.clone();
         let mut policy = self.policy(&application);
@@ -213,7 +215,7 @@ impl Flags {
         }
     }
 
-    /// Returns the batch scheduler that `application` names.
+    /// Returns the batch scheduler that `application` names, if it is enabled.
     #[cfg(feature = "batch-schedulers")]
     fn extensions(&self, application: &SparkApplication) -> Extensions {
         let named = application.spec.batch_scheduler.clone();
@@ -227,10 +229,11 @@ impl Flags {
     }
 }
 
-/// Returns the environment of a submission in a cluster that serves what `application` prefers.
+/// Returns the environment of a submission in a cluster that serves the kinds that the extensions prefer for
+/// `application`.
 fn submission_environment(application: &SparkApplication, policy: &Policy) -> SubmissionEnvironment {
     let extensions = policy.extensions.iter();
     let preferred = extensions.filter_map(|extension| extension.alternatives(application).into_iter().next());
-    let environment = Environment { os_user: OPERATOR.to_owned(), ..Environment::default() };
+    let environment = Environment { os_user: OS_USER.to_owned(), ..Environment::default() };
     SubmissionEnvironment { environment, served: preferred.collect(), ..SubmissionEnvironment::default() }
 }

@@ -34,7 +34,7 @@ pub fn predicted(
     let command = command.map_err(|refusal| NotNative::refused("the pod templates", refusal.brief()))?;
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
-    submission.driver_template = template.map(|text| serde_json::from_str(text).expect("it was JSON before"));
+    submission.driver_template = template.map(|text| serde_json::from_str(text).expect("templates are JSON"));
     let properties = starting_point(&application, BTreeMap::new()).0;
     if has_id_in_ui_path(&application, &policy.submission.exposure) {
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the

@@ -35,7 +35,7 @@ use tokio::{
   sparkctl top --all-namespaces
   sparkctl top --once --sort age | head
 
-Keys: q ends it, s sorts by the next column, arrows, page up and down, home and end move.")]
+Keys: q quits; s sorts by the next column; arrows, page up, page down, home and end scroll.")]
 pub(super) struct Flags {
     /// Applications of all namespaces
     #[arg(short = 'A', long)]
@@ -45,11 +45,11 @@ pub(super) struct Flags {
     #[arg(short = 'l', long, value_name = "LABELS")]
     selector: Option<String>,
 
-    /// What they are sorted by
+    /// The column by which they are sorted
     #[arg(long, value_enum, value_name = "COLUMN", default_value_t = Order::State)]
     sort: Order,
 
-    /// Print all rows once; so it is where the output is not a terminal
+    /// Print all rows once; the default if the output is not a terminal
     #[arg(long)]
     once: bool,
 }
@@ -118,7 +118,7 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
                         ControlFlow::Continue(false) => {}
                     }
                 }
-                // The terminal was resized, for instance.
+                // Another event, such as a resize of the terminal.
                 Some(Ok(_)) => tick.reset_immediately(),
                 Some(Err(_)) | None => return Ok(()),
             },
@@ -127,7 +127,7 @@ async fn live(mut screen: Screen, mut news: impl Stream<Item = News> + Unpin) ->
     }
 }
 
-/// Does what a key asks for. Returns whether it has a meaning; breaks if it is the one that ends the command.
+/// Handles a key. Continues with whether the key has a meaning here; breaks if it ends the command.
 fn press(screen: &mut Screen, code: KeyCode, modifiers: KeyModifiers) -> ControlFlow<(), bool> {
     let page = screen.room.cast_signed();
     match code {

@@ -1,4 +1,4 @@
-//! The content of the screen of `sparkctl top`: which rows, in which order, and which of them fit.
+//! Builds the content of the screen of `sparkctl top`: the rows, their order, and the part of them that fits.
 
 use crate::show::{Style, batch_scheduler, columns, executors, or_none};
 use api::{Lenient, SparkApplication, State, excerpt::beginning};
@@ -15,14 +15,14 @@ use std::{
 /// What the rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Order {
-    /// Those that are on their way first, then those that have not begun, have failed, have ended well
+    /// Unreadable ones first, then those in progress, new, failed, suspended and completed ones
     State,
-    /// The youngest first
+    /// The newest first
     Age,
     Name,
-    /// Those with the most first
+    /// Those with the most executors first
     Executors,
-    /// Those with the most first
+    /// Those with the most restarts first
     Restarts,
 }
 
@@ -31,7 +31,7 @@ type Key = (String, String);
 /// The part of an application that the screen shows. Nothing else of the application is kept in memory.
 #[derive(Debug, PartialEq)]
 struct Row {
-    /// None if the object cannot be parsed as a SparkApplication.
+    /// `None` if the object cannot be parsed as a SparkApplication.
     state: Option<State>,
     executors: String,
     executor_count: usize,
@@ -40,7 +40,7 @@ struct Row {
     created: Option<Time>,
     submitted: Option<Time>,
     ended: Option<Time>,
-    /// The reason for its state: the sentence of `sparkctl status`, or the beginning of it.
+    /// The beginning of the reason for its state, or of the reason why the object cannot be parsed.
     why: Option<String>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Screen {
     has_namespaces: bool,
     order: Order,
     rows: BTreeMap<Key, Row>,
-    /// The rows of the list that the watch is receiving. They become the rows when the list is complete.
+    /// The rows of the list that the watch is receiving. They replace `rows` when the list is complete.
     listed: BTreeMap<Key, Row>,
     /// The last error of the watch, if no event has arrived since: the rows may be out of date.
     trouble: Option<String>,
@@ -66,12 +66,12 @@ const KEYS: &str = "q end   s sort   ↑ ↓ PgUp PgDn Home End";
 const HEADS: [&str; 9] =
     ["NAME", "STATE", "EXECUTORS", "RESTARTS", SCHEDULER, "SUBMITTED", "ENDED", "AGE", WHY];
 
-/// The column that is only there if some application is handed over to a batch scheduler.
+/// The column that is shown only if some application names a batch scheduler.
 const SCHEDULER: &str = "SCHEDULER";
 
-/// The last column, which is only there if the state of some application has a reason.
+/// The last column, which is shown only if the state of some application has a reason.
 const WHY: &str = "WHY";
-/// The most bytes of a reason.
+/// The maximum length of a reason, in bytes.
 const LONGEST_WHY: usize = 240;
 
 /// The columns that a narrow screen leaves out, in this order.
@@ -114,7 +114,7 @@ impl Screen {
         self.order = all[(at + 1) % all.len()];
     }
 
-    /// Shows what is so many rows further down; no further than to the first row and the last one.
+    /// Scrolls down by this number of rows, or up if it is negative, at most to the last or the first row.
     pub(super) fn move_by(&mut self, rows: isize) {
         self.first = self.first.saturating_add_signed(rows);
     }
@@ -130,7 +130,7 @@ impl Screen {
         self.first = self.first.min(self.rows.len().saturating_sub(self.room));
         let rows = self.sorted();
         let seen = &rows[self.first..rows.len().min(self.first + self.room)];
-        // Reasons take what is left of a line.
+        // The reasons get the rest of a line, whatever its length, so the other columns are chosen without them.
         let mut spared = vec![WHY];
         for next in SPARED {
             if self.table(seen, &spared, style)?.lines().all(|line| cut(line, width) == line) {
@@ -318,14 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn who_needs_attention_stands_first() {
+    fn rows_are_sorted_by_state_with_unreadable_applications_first() {
         let odd = application("odd", "Ruby", Value::Null).0.unwrap_err();
         let expected = include_str!("../../../../tests/data/ctl/top.txt").replace("{}", &odd.error);
         assert_eq!(screen(false).whole(style(false)).unwrap(), expected);
     }
 
     #[test]
-    fn no_line_is_longer_and_no_more_are_shown_than_there_is_room_for() {
+    fn lines_and_rows_are_cut_to_the_size_of_the_screen() {
         let mut screen = screen(true);
         screen.move_by(1);
         let lines = screen.lines(40, 7, style(false)).unwrap();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_screen_does_without_times_before_it_does_without_the_age() {
+    fn a_narrow_screen_leaves_out_the_times_but_not_the_age() {
         let mut screen = screen(false);
         let head = |screen: &mut Screen, width| screen.lines(width, 20, style(false)).unwrap()[2].clone();
         let whole = "NAME    STATE        EXECUTORS              RESTARTS   SUBMITTED   ENDED    AGE";
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn schedulers_are_shown_if_there_are_any_and_left_out_first() {
+    fn the_scheduler_column_is_shown_if_used_and_left_out_first() {
         let mut screen = screen(false);
         let mut gang = in_state("gang", "SUBMITTED", "2026-11-21T11:00:00Z");
         let spec = &mut gang.0.as_mut().unwrap().spec;
@@ -391,19 +391,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_new_list_does_not_name_is_gone() {
+    fn a_new_list_replaces_all_rows_when_it_is_complete() {
         let mut screen = screen(false);
         screen.take(Event::Delete(in_state("wrong", "FAILED", "2026-11-21T11:00:00Z")));
         screen.take(Event::Init);
         screen.take(Event::InitApply(in_state("older", "COMPLETED", "2026-11-21T11:00:00Z")));
-        assert_eq!(screen.rows.len(), 4, "nothing goes before the list is at its end");
+        assert_eq!(screen.rows.len(), 4, "all rows stay until the list is complete");
         screen.take(Event::InitDone);
         let rows: Vec<_> = screen.rows.iter().map(|((_, name), row)| (&**name, row.state)).collect();
         assert_eq!(rows, [("older", Some(State::Completed))]);
     }
 
     #[test]
-    fn colours_are_whole_where_a_line_is_cut() {
+    fn a_line_that_is_cut_keeps_its_colour_codes() {
         let line = "ab\u{1b}[36mRUNNING\u{1b}[0m cd";
         assert_eq!(cut(line, 4), "ab\u{1b}[36mRU\u{1b}[0m");
         assert_eq!(cut(line, 100), line);

@@ -1,4 +1,4 @@
-//! Draws the screen on the terminal, and restores the terminal in the end.
+//! Draws the screen on the terminal, and restores the terminal at the end.
 
 use super::{Style, screen::Screen};
 use crate::failure::of_output;
@@ -31,7 +31,7 @@ impl Terminal {
     }
 }
 
-/// Writes each line over the old one, without clearing the screen before, so that nothing flickers.
+/// Writes each line over the old one, without clearing the screen first, so that it does not flicker.
 fn put(lines: &[String]) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     queue!(stdout, BeginSynchronizedUpdate)?;

@@ -14,7 +14,7 @@ pub(super) struct Profile {
     values: BTreeMap<String, String>,
 }
 
-/// Settings by which only the AWS command line can get keys.
+/// Settings from which only the AWS command line can get keys.
 const DETOURS: [&str; 5] =
     ["sso_session", "sso_start_url", "role_arn", "credential_process", "login_session"];
 
@@ -45,8 +45,8 @@ impl Profile {
         self.values.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the access key id and the secret access key. None if the profile has a `role_arn`: then its keys only
-    /// serve to get the keys of the role.
+    /// Returns the access key id and the secret access key; `None` if the profile lacks one of them, or has a
+    /// `role_arn`: then its keys only serve to get the keys of the role.
     pub(super) fn keys(&self) -> Option<(&str, &str)> {
         if self.value("role_arn").is_some() {
             return None;
@@ -54,7 +54,7 @@ impl Profile {
         Some((self.value("aws_access_key_id")?, self.value("aws_secret_access_key")?))
     }
 
-    /// Whether the profile names a way to keys that this program does not support.
+    /// Whether the profile has a setting from which this program cannot get keys ([`DETOURS`]).
     pub(super) fn has_detour(&self) -> bool {
         DETOURS.iter().any(|key| self.value(key).is_some())
     }

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_are_those_of_the_old_sparkctl() {
+    fn keys_are_those_of_kubeflows_sparkctl() {
         let bucket: Destination = "gs://bucket".parse().unwrap();
         assert_eq!(bucket.key("", "team", "pi", "a.jar"), "team/pi/a.jar");
         assert_eq!(bucket.key("/some/where/", "team", "pi", "a.jar"), "some/where/team/pi/a.jar");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_in_the_hosts_name_where_that_can_be() {
+    fn the_bucket_is_in_the_host_name_where_that_is_possible() {
         type Case = (Option<&'static str>, &'static str, bool, &'static str);
         let cases = include_str!("../../../../tests/data/ctl/buckets.json");
         for (endpoint, bucket, is_path_style, url) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {

@@ -17,7 +17,7 @@ const LISTS: [&str; 4] = ["jars", "files", "pyFiles", "archives"];
 /// A file of this machine, with the field that names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Named {
-    /// The field's name in messages: `spec.deps.jars[0]`.
+    /// The field's path in messages: `spec.deps.jars[0]`.
     pub field: String,
     /// The field as a JSON pointer below the spec.
     pub pointer: String,
@@ -50,13 +50,13 @@ pub(super) fn files(spec: &Value, place: &str) -> Vec<Result<Named, String>> {
         .collect()
 }
 
-/// Whether spark-submit uploads the files itself (`spark.kubernetes.file.upload.path`). The paths then mean files in
-/// the container in which spark-submit runs.
-pub(super) fn are_the_operators(spec: &Value) -> bool {
+/// Whether spark-submit uploads the files (`spark.kubernetes.file.upload.path`). The paths then mean files in the
+/// container in which spark-submit runs.
+pub(super) fn are_uploaded_by_spark_submit(spec: &Value) -> bool {
     spec["sparkConf"][submit_conf::UPLOAD_PATH].as_str().is_some_and(|path| !path.is_empty())
 }
 
-/// Returns the path and the fragment of an entry that means a file of this machine; none if the entry means something
+/// Returns the path and the fragment of an entry that means a file of this machine; `None` if the entry means something
 /// else. Spark reads the entry as a URI, so the path in a `file:` URL has percent-escapes; a plain path has none.
 fn file(entry: &str) -> Option<Result<(PathBuf, Option<String>), String>> {
     if entry.is_empty() || entry == NO_RESOURCE {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn all_fields_are_looked_at_and_told_by_their_place() {
+    fn files_of_all_fields_are_found_with_the_paths_of_the_fields() {
         let spec = json!({
             "mainApplicationFile": "main.py",
             "deps": {

@@ -1,12 +1,12 @@
 //! Uploads files of this machine into a bucket, from which the cluster reads them, before the application that names
 //! them is created.
 
-mod content;
 mod credentials;
 mod destination;
+mod file_content;
 mod local;
-mod refusal;
 mod store;
+mod store_error;
 
 use super::{
     manifest::{all, place_of_spec, title},
@@ -14,8 +14,8 @@ use super::{
 };
 use anyhow::{Context, bail};
 use clap::{Args, ValueHint};
-use content::{Content, content};
 use destination::{Destination, public_url};
+use file_content::{Content, content};
 use futures::{StreamExt, stream};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use kube::{ResourceExt, api::DynamicObject};
@@ -42,13 +42,13 @@ const FILES_AT_ONCE: usize = 4;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Uploads")]
 pub(super) struct UploadFlags {
-    /// The bucket to which files of this machine go that an application names in mainApplicationFile or deps (a path, or file://…):
-    /// s3://BUCKET or gs://BUCKET, with a folder behind it if you like. They become FOLDER/PREFIX/NAMESPACE/NAME/FILE, and the
-    /// application names them there
+    /// Upload the files of this machine that an application names in mainApplicationFile or deps (a path, or file://…)
+    /// to this bucket: s3://BUCKET or gs://BUCKET, or with a folder s3://BUCKET/FOLDER. The keys are
+    /// FOLDER/PREFIX/NAMESPACE/NAME/FILE; in the created application, the paths are replaced by the URIs of the objects
     #[arg(short, long, value_name = "URL")]
     upload_to: Option<Destination>,
 
-    /// A folder outside of the manifest's whose files may be uploaded too; several with several flags
+    /// A folder whose files may be uploaded in addition to those in the manifest's folder; can be repeated
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "upload_to")]
     upload_from: Vec<PathBuf>,
 
@@ -56,7 +56,7 @@ pub(super) struct UploadFlags {
     #[arg(short = 'p', long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     upload_prefix: String,
 
-    /// The region of a bucket of S3 [default: AWS_REGION, else the profile's, else the one that AWS says]
+    /// The region of a bucket of S3 [default: AWS_REGION, else the profile's, else the one that AWS reports]
     #[arg(short = 'r', long, value_name = "REGION")]
     upload_to_region: Option<String>,
 
@@ -64,16 +64,16 @@ pub(super) struct UploadFlags {
     #[arg(short = 'e', long, value_name = "URL")]
     upload_to_endpoint: Option<String>,
 
-    /// Let everybody read what is uploaded, and name it in the application by its https URL
+    /// Let everybody read the uploaded objects, and name them in the application by their https URLs
     #[arg(short = 'c', long, requires = "upload_to")]
     public: bool,
 
-    /// Ask S3 for ENDPOINT/BUCKET instead of BUCKET.ENDPOINT, as most stores want it that are not AWS
+    /// Use URLs of the form ENDPOINT/BUCKET instead of BUCKET.ENDPOINT, as most S3-compatible stores need
     #[arg(long, requires = "upload_to")]
     s3_force_path_style: bool,
 
-    /// Replace objects of the same name with other content, or such as you may write and not read. Those with the same content are not
-    /// uploaded again: each has its SHA-256 in its metadata
+    /// Replace objects of the same key that have other content, or that you may write but not read. Objects with the
+    /// same content, by the SHA-256 in their metadata, are not uploaded again
     #[arg(short = 'o', long = "override", requires = "upload_to")]
     replace: bool,
 }
@@ -104,8 +104,8 @@ struct Planned {
 }
 
 /// Finds the files of this machine that `objects` name, and replaces each path in `objects` with the URI that the file
-/// will have. Returns none if no files are named. Nothing is uploaded yet. `folder` is where the objects come from: somebody
-/// else may have written them, so only files in it may be uploaded, and in those folders that the user names.
+/// will have. Returns `None` if no files are named. Nothing is uploaded yet. `folder` is where the objects come from:
+/// somebody else may have written them, so only files in it and in the folders of --upload-from may be uploaded.
 ///
 /// # Errors
 ///
@@ -188,7 +188,7 @@ fn plan(
 /// uploads them itself.
 fn refused(object: &DynamicObject) -> Vec<anyhow::Result<()>> {
     let (_, pointer) = place_of_spec(object);
-    if object.data.pointer(pointer).is_some_and(local::are_the_operators) {
+    if object.data.pointer(pointer).is_some_and(local::are_uploaded_by_spark_submit) {
         return Vec::new();
     }
     let refused = files(object).into_iter().map(|file| {
@@ -269,8 +269,8 @@ impl Uploads {
                     all(sent.into_iter())?;
                     break;
                 }
-                // After a first Ctrl-C the unfinished uploads are aborted in order; a second Ctrl-C ends the command
-                // without waiting for that.
+                // After a first Ctrl-C the unfinished uploads are aborted in the store; a second Ctrl-C ends the
+                // command without waiting for that.
                 _ = ctrl_c() => {
                     if interrupted.is_cancelled() {
                         bail!("interrupted");
@@ -282,8 +282,8 @@ impl Uploads {
         if interrupted.is_cancelled() {
             bail!("interrupted: nothing was created, and what is uploaded by now stays");
         }
-        // Once tokio has listened for Ctrl-C, the system does not end the process any more: the process has to exit by
-        // itself.
+        // After tokio has listened for Ctrl-C, the signal does not end the process any more, so the process has to exit
+        // by itself.
         tokio::spawn(async {
             ctrl_c().await.ok();
             process::exit(INTERRUPTED);

@@ -2,10 +2,10 @@
 
 use super::{
     UploadFlags,
-    content::{Content, Parts, md5},
     credentials::Profile,
     destination::{Destination, Kind, s3_url},
-    refusal::words,
+    file_content::{Content, Parts, md5},
+    store_error::explanation,
 };
 use anyhow::{Context, anyhow, bail};
 use futures::{StreamExt, stream::FuturesOrdered};
@@ -30,11 +30,10 @@ const PART: u64 = 8 << 20;
 const MOST_PARTS: u64 = 10_000;
 /// How many parts of one file are sent at the same time.
 const PARTS_AT_ONCE: usize = 3;
-/// The time limit for one request: as long as a part takes at 30 kB/s.
+/// The timeout of one request: as long as a part takes at 30 kB/s.
 const TIMEOUT: Duration = Duration::from_secs(300);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often a request is repeated after an error that can pass. All attempts together take about [`RETRY_TIMEOUT`] at
-/// most.
+/// How often a request is repeated after a temporary error. All attempts together take about [`RETRY_TIMEOUT`] at most.
 const RETRIES: usize = 3;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -81,7 +80,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// When the credentials or the address cannot be used.
+    /// When the credentials or the URL cannot be used.
     pub(super) async fn open(destination: &Destination, flags: &UploadFlags) -> anyhow::Result<Self> {
         // An error means that a provider is installed already, which is just as good.
         rustls::crypto::ring::default_provider().install_default().ok();
@@ -104,12 +103,12 @@ impl Store {
             .or_else(|| given(profile.value("region")));
         let region = match region {
             Some(region) => region,
-            // AWS tells the region of every bucket. The region of a bucket in another store is not known, and few
-            // stores have regions: `us-east-1` is used for those.
+            // AWS reports the region of every bucket. Other stores do not, and few of them have regions: for them,
+            // `us-east-1` is used.
             None if endpoint.is_none() => {
                 let found = resolve_bucket_region(bucket, &options("", None)).await;
                 found
-                    .map_err(|error| anyhow!(words(&error, destination)))
+                    .map_err(|error| anyhow!(explanation(&error, destination)))
                     .context("the region of the bucket is not known, give it by --upload-to-region")?
             }
             None => "us-east-1".to_owned(),
@@ -148,7 +147,7 @@ impl Store {
         let acl = flags.public.then_some("x-amz-acl");
         let client = |builder: AmazonS3Builder, acl| {
             let store = builder.with_client_options(options(&url, acl)).build();
-            store.map(Client::new).map_err(|error| anyhow!(words(&error, destination)))
+            store.map(Client::new).map_err(|error| anyhow!(explanation(&error, destination)))
         };
         Ok(Self {
             plain: client(builder.clone(), None)?,
@@ -181,7 +180,7 @@ impl Store {
                 // Without a token the builder would search for credentials, even with signatures switched off.
                 builder = builder.with_bearer_token("anybody");
             }
-            builder.build().map(Client::new).map_err(|error| anyhow!(words(&error, destination)))
+            builder.build().map(Client::new).map_err(|error| anyhow!(explanation(&error, destination)))
         };
         Ok(Self {
             plain: client(None, false)?,
@@ -299,7 +298,7 @@ impl Store {
     }
 
     fn refused(&self, error: &object_store::Error) -> anyhow::Error {
-        anyhow!(words(error, &self.destination))
+        anyhow!(explanation(error, &self.destination))
     }
 }
 

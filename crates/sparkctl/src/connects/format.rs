@@ -67,21 +67,21 @@ pub(super) async fn status(cluster: &Cluster, name: &str, output: Option<Output>
     print(&(text(&connect, style)? + &events))
 }
 
-/// Formats the status but for the events.
+/// Formats the status without the events.
 fn text(connect: &SparkConnect, style: Style) -> anyhow::Result<String> {
     let status = connect.status.clone().unwrap_or_default();
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let is_seen = status.observed_generation == connect.metadata.generation;
     let facts = [
-        ("Waits for", (!is_seen).then(|| "the operator, which has not looked at its spec yet".to_owned())),
+        ("Waits for", (!is_seen).then(|| "the operator, which has not reconciled its spec yet".to_owned())),
         ("Namespace", connect.namespace()),
         ("Created", ago(connect.creation_timestamp().as_ref())),
         ("Address", Some(or_none(address(connect).as_ref()))),
         ("Server", Some(or_none(status.server.pod_name.as_ref()))),
-        ("Made", ago(status.last_restart_time.as_ref())),
+        ("Server created", ago(status.last_restart_time.as_ref())),
         ("Executors", Some(or_none(executors(connect).as_ref()))),
         ("Restarts", Some(status.restarts.to_string())),
-        ("Last failure", status.last_failure.as_ref().map(|failure| told(failure, style))),
+        ("Last failure", status.last_failure.as_ref().map(|failure| failure_text(failure, style))),
         ("Last connection", ago(connect.last_connection().as_ref())),
         ("No executors", condition(connect, EXECUTORS_REFUSED).map(|refused| line(&refused.message))),
         ("No gateway", condition(connect, GATEWAY_MISSING).map(|missing| line(&missing.message))),
@@ -90,8 +90,9 @@ fn text(connect: &SparkConnect, style: Style) -> anyhow::Result<String> {
     show::status(&connect.name_any(), &coloured(connect, style), why(connect), facts)
 }
 
-/// Returns when and how a server ended: `3m ago, OOMKilled, exit code 137`. The rest is in the log.
-fn told(failure: &ConnectFailure, style: Style) -> String {
+/// Returns when and why a server ended: `3m ago, OOMKilled, exit code 137`. `sparkctl connect log --previous` prints
+/// the end of its log.
+fn failure_text(failure: &ConnectFailure, style: Style) -> String {
     let parts = [
         failure.time.as_ref().map(|time| format!("{} ago", style.age(Some(time)))),
         failure.reason.as_deref().map(line),
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_server_does_not_answer_comes_first() {
+    fn the_status_of_a_server_begins_with_the_reason_of_its_state() {
         let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
         let connect = serde_json::from_value(notebook(&spec)).unwrap();
         let expected = include_str!("../../../../tests/data/ctl/connect.txt");
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_be_read_is_listed_too() {
+    fn a_spark_connect_that_cannot_be_parsed_is_listed_too() {
         let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
         let found = [&spec, &json!({"server": 1})]
             .map(|spec| serde_json::from_str(&notebook(spec).to_string()).unwrap());

@@ -1,4 +1,4 @@
-//! Reads the content of files, and checks that it has not changed when it is sent.
+//! Computes the digests of files, and reads their content to send it, provided that it has not changed since.
 
 use anyhow::{anyhow, bail};
 use md5::Md5;
@@ -67,7 +67,7 @@ fn open(path: &Path) -> anyhow::Result<File> {
         bail!("is a folder: name its files, or an archive of them in deps.archives");
     }
     if !metadata.is_file() {
-        bail!("is no file");
+        bail!("is not a regular file");
     }
     File::open(path).map_err(|error| unreadable(&error))
 }
@@ -136,7 +136,7 @@ mod tests {
     use std::{env, process};
 
     #[tokio::test]
-    async fn a_file_that_has_changed_is_not_read_to_its_end() {
+    async fn the_last_part_of_a_file_that_has_changed_is_not_returned() {
         let path = env::temp_dir().join(format!("sparkctl-content-{}", process::id()));
         for (then, parts) in
             [("abcdef", Some(2)), ("abcdeX", None), ("abcdefg", None), ("abc", None), ("", None)]

@@ -1,5 +1,5 @@
-//! Finds the pods in which Spark runs: the drivers of an application or the servers of a SparkConnect, one after the other,
-//! with the executors of each.
+//! Finds the pods in which Spark runs: the drivers of an application or the servers of a SparkConnect, one after the
+//! other, with the executors of each.
 
 use crate::{
     cluster::{Cluster, readable},
@@ -18,7 +18,7 @@ use spark_operator_client::{
 };
 use std::fmt;
 
-/// Whose pods are meant, by its name.
+/// The application or SparkConnect whose pods are meant, by its name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whose<'a> {
     Application(&'a str),
@@ -68,12 +68,13 @@ impl fmt::Display for Whose<'_> {
 pub(super) struct Facts {
     /// The name of the driver or server, if it is known.
     pod: Option<String>,
-    /// A label of the pods of the present run, executors too. It is compared because a pod that does not belong to the run
-    /// may have the same name.
-    mark: (&'static str, Option<String>),
-    /// Whether no other driver or server will be created unless a user changes the object, or a client wakes the server.
+    /// A label that all pods of the present run or of the SparkConnect have, executors too. It is compared because a
+    /// pod that does not belong to it may have the same name.
+    run_label: (&'static str, Option<String>),
+    /// Whether no other driver or server will be created unless a user changes the object, or a client wakes the
+    /// server.
     pub has_ended: bool,
-    /// The state, and why.
+    /// The state and its reason.
     pub state: String,
 }
 
@@ -83,7 +84,7 @@ impl Facts {
         let ends = matches!(application.state(), State::Completed | State::Failed | State::Suspended);
         Self {
             pod: status.and_then(|status| status.driver_info.pod_name.clone()),
-            mark: (label::SUBMISSION_ID, status.and_then(|status| status.submission_id.clone())),
+            run_label: (label::SUBMISSION_ID, status.and_then(|status| status.submission_id.clone())),
             has_ended: ends && application.is_settled(),
             state: show::state_and_why(application),
         }
@@ -92,7 +93,7 @@ impl Facts {
     fn of_connect(connect: &SparkConnect) -> Self {
         Self {
             pod: Some(connect::names::server(connect)),
-            mark: (label::CONNECT_NAME, Some(connect.name_any())),
+            run_label: (label::CONNECT_NAME, Some(connect.name_any())),
             has_ended: connect_summary::rests(connect),
             state: connect_summary::state_and_why(connect),
         }
@@ -102,13 +103,13 @@ impl Facts {
     pub(super) async fn pod(&self, cluster: &Cluster) -> Result<Option<Pod>, kube::Error> {
         let Some(name) = &self.pod else { return Ok(None) };
         let pod = in_time(GRACE, cluster.api::<Pod>().get_opt(name)).await??;
-        let (key, value) = &self.mark;
+        let (key, value) = &self.run_label;
         Ok(pod.filter(|pod| value.is_none() || pod.labels().get(*key) == value.as_ref()))
     }
 
     /// Returns the label selector of the executors.
     pub(super) fn executors(&self) -> String {
-        let (key, value) = &self.mark;
+        let (key, value) = &self.run_label;
         format!("{key}={},{}={}", value.as_deref().unwrap_or_default(), label::SPARK_ROLE, role::EXECUTOR)
     }
 }

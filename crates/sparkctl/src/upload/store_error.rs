@@ -1,12 +1,12 @@
-//! Explains the errors of a store to the user who uploads.
+//! Converts the errors of an object store to messages for the user who uploads.
 
 use super::destination::{Destination, Kind};
 use std::{error::Error, iter::successors};
 
 /// Returns a message for the user that explains `error` and says what to do.
-pub(super) fn words(error: &object_store::Error, destination: &Destination) -> String {
+pub(super) fn explanation(error: &object_store::Error, destination: &Destination) -> String {
     let whole = chain(error);
-    let told = Told::of(&whole);
+    let told = Response::of(&whole);
     let code = told.code.as_str();
     let bucket = &destination.bucket;
     let said = told.said();
@@ -41,7 +41,7 @@ pub(super) fn words(error: &object_store::Error, destination: &Destination) -> S
             )
         }
         (Some(404), _) => {
-            format!("there is no bucket `{bucket}`, or nothing that keeps objects behind the endpoint{said}")
+            format!("there is no bucket `{bucket}`, or the endpoint is not an object store{said}")
         }
         (Some(status), _) => format!("the store refuses it with status {status}{said}"),
         (None, _) if whole.contains("without LOCATION") => {
@@ -85,14 +85,14 @@ fn reason(whole: &str) -> &str {
 }
 
 /// The response of a store, as far as the text of an error contains it.
-struct Told {
+struct Response {
     status: Option<u16>,
     /// The code by which S3-compatible stores distinguish errors.
     code: String,
     message: String,
 }
 
-impl Told {
+impl Response {
     fn of(whole: &str) -> Self {
         let status = whole.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
         let tag = |name: &str| {
@@ -117,12 +117,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_told_in_one_sentence() {
+    fn an_error_response_becomes_one_line() {
         let destination = "s3://jobs".parse().unwrap();
         let cases = include_str!("../../../../tests/data/ctl/upload-refusals.json");
         for (answer, beginning) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
             let error = object_store::Error::Generic { store: "S3", source: answer.into() };
-            let told = words(&error, &destination);
+            let told = explanation(&error, &destination);
             assert!(told.starts_with(&beginning) && !told.contains('\n'), "{told}");
         }
     }
