@@ -5,18 +5,18 @@ use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn pods_are_stored_as_they_ask_and_what_is_rendered_or_restricted_is_admitted() {
+async fn customized_rendered_and_restricted_pods_are_stored_as_requested() {
     let namespace = Namespace::new("stored-pods").await;
     let _operator = Operator::start(&namespace).await;
     let rendered = namespace.beside("rendered").await;
-    sparkctl::what_is_rendered_can_be_created_and_arrives_as_it_was_meant(&rendered).await;
+    sparkctl::rendered_objects_can_be_created_and_are_stored_unchanged(&rendered).await;
     let restricted = namespace.beside("rights-restricted").await;
-    rights::the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open(&restricted).await;
+    rights::restricted_pod_security_admits_all_pods_and_all_ports_are_open(&restricted).await;
     for (file, places) in
         yaml::<BTreeMap<String, BTreeMap<String, Value>>>(&data("apiserver/stored-pods.yaml"))
     {
         let first = namespace.create::<Pod>(&pod(&file)).await;
-        is_as_asked(&first, &places);
+        has_requested_values(&first, &places);
         let metadata = &first["metadata"];
         let name = metadata["name"].as_str().unwrap();
         namespace.delete::<Pod>(name).await;
@@ -30,7 +30,7 @@ async fn pods_are_stored_as_they_ask_and_what_is_rendered_or_restricted_is_admit
     }
 }
 
-fn is_as_asked(stored: &Value, places: &BTreeMap<String, Value>) {
+fn has_requested_values(stored: &Value, places: &BTreeMap<String, Value>) {
     let mut pod = stored.clone();
     let is_own = |toleration: &Value| !toleration["key"].as_str().unwrap().starts_with("node.kubernetes.io/");
     pod["spec"]["tolerations"].as_array_mut().unwrap().retain(is_own);

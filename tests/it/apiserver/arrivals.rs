@@ -1,5 +1,5 @@
-//! Creates Spark pods all the time, and connects to the webhook as new API servers would, to find out whether a pod or
-//! a connection ever meets a webhook that cannot be trusted or that does not answer.
+//! Creates Spark pods continuously, and connects to the webhook as new API servers would, to find out whether a pod or
+//! a connection ever meets a webhook whose certificate is not trusted or that does not answer.
 
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
@@ -16,8 +16,8 @@ const AT_ONCE: usize = 4;
 /// The pause after each pod. It results in about 100 pods in a second: enough to notice a webhook that is not trusted
 /// for only 10 ms, and few enough to leave processor time for the replacement of certificates.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The pause after each handshake of the test itself. With it there are about 100 in a second, enough for such a webhook as
-/// well; without it they take a core.
+/// The pause after each TLS handshake of the test itself. It results in about 100 handshakes in a second, enough to
+/// notice such a webhook as well; without a pause, the handshakes would take a whole core.
 const PAUSE_OF_HANDSHAKES: Duration = Duration::from_millis(5);
 
 /// Creates pods until `end` is called.
@@ -67,7 +67,7 @@ struct Stream {
     namespace: &'static str,
     /// The pause after each pod.
     pause: Duration,
-    /// Whether the test also connects as API servers that have just started.
+    /// Whether the test itself also does TLS handshakes with the webhook, as an API server that has just started.
     handshakes: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A load balancer between the API server and several replicas. Like kube-proxy, it sends new connections in turn to
-//! the replicas that are ready, learns of changes a little late, and leaves existing connections alone.
+//! A load balancer between the API server and several replicas. Like kube-proxy, it distributes new connections in
+//! turn over the ready replicas, learns of readiness changes with a delay, and leaves existing connections alone.
 
 use super::operator::get;
 use crate::apiserver::prelude::*;
@@ -48,7 +48,7 @@ impl Balancer {
     }
 }
 
-/// Probes the replicas again and again, and stores which ones are ready.
+/// Probes the replicas repeatedly, and stores which ones are ready.
 async fn look(replicas: &[u16], ready: Arc<Mutex<Vec<u16>>>) {
     let mut since = BTreeMap::new();
     loop {

@@ -6,7 +6,7 @@ use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
+async fn an_operator_can_be_installed_and_started_while_its_webhook_is_down() {
     let namespace = Namespace::new("bootstrap").await;
     let _reviewed = reviewed();
     // As at the first installation: no caBundle, and no pod behind the Service.
@@ -23,7 +23,7 @@ async fn nothing_that_an_operator_needs_to_start_depends_on_its_webhook() {
         // The pod that Kubernetes' controllers create for the Deployment.
         create(&replica, here);
     }
-    // Pods of other users, and Spark's that ask for nothing, do not depend on the webhook either.
+    // Other pods, and Spark pods without annotations of the operator, do not depend on the webhook either.
     create(&plain_pod(&json!({"name": "plain"})), namespace.name);
     for file in ["driver-pod", "executor-pod"] {
         for annotations in [json!({"team": "data"}), Value::Null] {

@@ -1,5 +1,5 @@
-//! Counts what the lives of a hundred natively submitted applications cost: requests, writes, events and bytes for
-//! each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
+//! Measures what a hundred natively submitted applications cost from creation to completion: requests, writes, events
+//! and bytes for each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
 use super::{gangs::group_scheduler::bind, load::call};
 use crate::{
@@ -12,17 +12,17 @@ use procfs::process::Process;
 use std::{cell::Cell, convert::Infallible};
 
 const APPLICATIONS: usize = 100;
-/// The number of drivers that have been on a node without a container for longer than 15 s, so that the operator looks up
-/// what they wait for. There once was a request for each such driver.
+/// The number of drivers that were scheduled more than 15 s ago and have no container yet, so that the operator looks
+/// up the events that say why. An earlier version sent a request for each such driver.
 const WAITING: usize = 20;
-/// How long these drivers still wait. The operator looks as soon as it sees them.
+/// How long these drivers stay without a container. The operator looks up the events as soon as it sees the drivers.
 const WAIT: Duration = Duration::from_secs(3);
 /// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_life_of_an_application_costs_no_more_than_it_did() {
+async fn an_application_costs_no_more_than_its_budget() {
     let namespace = Namespace::new("budget").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -83,7 +83,7 @@ async fn run(namespace: &Namespace) {
     let (mut begun, mut completed) = (BTreeSet::new(), BTreeSet::new());
     while completed.len() < APPLICATIONS {
         let application = tokio::select! {
-            change = changes.try_next() => change.unwrap().expect("a watch goes on for ever"),
+            change = changes.try_next() => change.unwrap().expect("a watch never ends"),
             Some(()) = starts.next() => continue,
         };
         let name = application.name_any();

@@ -1,5 +1,5 @@
-//! Sends requests to the API server as the cluster's administrator, also from functions that cannot await. A request
-//! takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` need one.
+//! Sends requests to the API server as the cluster's administrator, also from functions that are not async. A
+//! request takes a tenth of the time of a `kubectl` process; only tests that check the output of `kubectl` start one.
 
 use super::{eventually, seen};
 use crate::prelude::*;
@@ -121,8 +121,8 @@ pub(crate) fn create_unchecked(object: &Value) {
     send_unread(request.header(CONTENT_TYPE, "application/json"), object);
 }
 
-/// Deletes the object at this path of the API, if it exists, and waits until it is gone. Another one may have its name by
-/// then: an operator makes its Secret anew at once.
+/// Deletes the object at this path of the API, if it exists, and waits until it is gone. A new object may have its name
+/// by then: an operator recreates its Secret at once.
 pub(crate) fn delete(path: &str) {
     let Some(there) = get(path) else { return };
     send(http::Request::delete(path), Vec::new());
@@ -148,9 +148,8 @@ pub(crate) fn may_create(user: &str, resource: &str, namespace: &str) -> bool {
     send(request, review.to_string().into_bytes()).expect(path)["status"]["allowed"] == true
 }
 
-/// Waits until the API server lets `user` create objects of a resource, or does not let `user`, as in [`may_create`]: it
-/// hears of rights a moment after they are written.
-pub(crate) async fn is_known(may: bool, user: &str, resource: &str, namespace: &str) {
+/// Waits until [`may_create`] returns `may`: changes of RBAC objects take effect with a short delay.
+pub(crate) async fn until_may_create(may: bool, user: &str, resource: &str, namespace: &str) {
     eventually(&format!("{user} may create {resource}: {may}"), async || {
         seen(may_create(user, resource, namespace) == may, !may)
     })
@@ -162,7 +161,8 @@ pub(crate) fn make_namespace(name: &str) {
     apply(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}), None);
 }
 
-/// Lets a subject of bindings do these verbs with these resources of these groups in `namespace`, or in the cluster.
+/// Creates a role and its binding that give `subject` these rights: API group, resources and verbs. Without
+/// `namespace`, they are a ClusterRole and a ClusterRoleBinding.
 pub(crate) fn grant(
     name: &str,
     namespace: Option<&str>,
@@ -186,7 +186,7 @@ pub(crate) fn grant(
     }
 }
 
-/// Sends a request; panics if it fails, but for an object that does not exist.
+/// Sends a request. Returns `None` if the object does not exist (404); panics on any other error.
 fn send(request: http::request::Builder, body: Vec<u8>) -> Option<Value> {
     let (client, request) = (CLIENT.clone(), request.body(body).unwrap());
     let what = format!("{} {}", request.method(), request.uri());
@@ -276,7 +276,7 @@ pub(crate) fn delete_selected<K: Resource<DynamicType = ()>>(namespace: &str, se
     waited_for(async move { delete_listed(&client, &path, &selected).await });
 }
 
-/// Deletes those of the objects at `path` that a list with these parameters would have.
+/// Deletes the objects at `path` that a list with these parameters would return.
 async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
     let at_once = DeleteParams::default().grace_period(0);
     let request = Request::new(path).delete_collection(&at_once, listed).unwrap();
@@ -284,14 +284,14 @@ async fn delete_listed(client: &Client, path: &str, listed: &ListParams) {
     client.request_text(request).await.unwrap();
 }
 
-/// Returns whether the API server would create `object`, or why not. Nothing is stored. An object without a namespace
-/// is tried in `default`.
+/// Asks the API server to create `object` as a dry run, which stores nothing; returns the API server's error. An object
+/// without a namespace is tried in `default`.
 pub(crate) fn tried(object: &Value) -> Result<(), kube::Error> {
     let (client, object) = (CLIENT.clone(), object.clone());
     waited_for(async move { is_tried(&client, &object).await })
 }
 
-/// As [`tried`], in `namespace`. An error is text, which has the API server's words.
+/// As [`tried`], in `namespace`. The error is the text of the API server's message.
 pub(crate) fn tried_in(namespace: &str, object: &Value) -> Result<(), String> {
     let mut object = object.clone();
     object["metadata"]["namespace"] = json!(namespace);
@@ -320,6 +320,6 @@ pub(crate) fn token(account: &'static str, namespace: &'static str) -> String {
         let accounts = Api::<ServiceAccount>::namespaced(client, namespace);
         let request = TokenRequest::default();
         let answer = accounts.create_token_request(account, &PostParams::default(), &request).await.unwrap();
-        answer.status.and_then(|status| status.token).expect("the API server makes one")
+        answer.status.and_then(|status| status.token).expect("the API server returns a token")
     })
 }

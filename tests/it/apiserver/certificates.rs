@@ -13,20 +13,20 @@ const VALIDATING: &str = "validatingwebhookconfiguration";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_be_used_is_kept() {
+async fn changed_certificates_and_ca_bundles_are_restored_and_a_valid_ca_is_kept() {
     let namespace = Namespace::new("changed-certificates").await;
     let configurations = reviewed();
     let operator = Operator::start(&namespace).await;
     let old = bundle();
     assert_eq!(ca(), old);
-    bundles_that_are_overwritten_are_put_back_at_once().await;
+    overwritten_ca_bundles_are_restored_at_once().await;
     operator.stop().await;
 
     let damage = |file: &str| {
         calls::merge(PATH, &json!({"data": {file: "bm9uc2Vuc2U="}}));
     };
     damage("server-cert.pem");
-    // The configurations are made anew, without the bundle.
+    // The configurations are recreated without the bundle.
     drop(configurations);
     let _configurations = reviewed();
     assert_eq!(bundle(), "");
@@ -38,9 +38,9 @@ async fn certificates_and_ca_bundles_that_others_change_are_mended_and_what_can_
     assert_eq!(ca(), bundle());
 }
 
-/// Covers each webhook of both configurations. The deadline is one in which the operator's regular check happens only
-/// once, so only a watch can be fast enough.
-async fn bundles_that_are_overwritten_are_put_back_at_once() {
+/// Overwrites caBundle in both configurations. The operator's periodic check happens only once before the deadline, so
+/// that only a watch can restore all of them in time.
+async fn overwritten_ca_bundles_are_restored_at_once() {
     let bundles = || {
         let all = [MUTATING, VALIDATING].map(|kind| calls::get(&webhooks(kind, WEBHOOK)).expect(WEBHOOK));
         let webhooks = all.iter().flat_map(|configuration| configuration["webhooks"].as_array().unwrap());
@@ -59,10 +59,10 @@ async fn bundles_that_are_overwritten_are_put_back_at_once() {
             let path = format!("/webhooks/{webhook}/clientConfig/caBundle");
             let overwrite = json!([{"op": "add", "path": path, "value": other}]);
             calls::patch(&webhooks(kind, WEBHOOK), &overwrite);
-            eventually("the bundle is put back", async || seen(bundles() == right, bundles())).await;
+            eventually("the bundle is restored", async || seen(bundles() == right, bundles())).await;
         }
     };
-    timeout(DEADLINE, put_back).await.expect("it does not wait until it would look anyway");
+    timeout(DEADLINE, put_back).await.expect("the operator does not wait for its periodic check");
 }
 
 pub(crate) fn secret() -> String {

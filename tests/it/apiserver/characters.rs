@@ -1,5 +1,5 @@
 //! Proves that all texts of an application reach its pods unchanged through Spark's own `spark-submit`, with any
-//! characters. Natively they reach processes in `node::characters`, with annotations of the largest size.
+//! characters. `node::characters` proves it for native submission, with annotations of the largest size.
 
 use super::{
     predicted,
@@ -9,16 +9,16 @@ use crate::{apiserver::prelude::*, characters::hard_to_carry};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn of_spark_submit_characters_arrive_objects_are_predicted_and_complaints_are_told() {
+async fn spark_submit_keeps_characters_matches_predictions_and_reports_errors() {
     let namespace = Namespace::new("characters").await;
     let _operator = Operator::with(&namespace).by_spark_submit().start().await;
     every_character_arrives_on_the_driver_and_on_an_executor(&namespace).await;
     predicted::spark_submit_creates_what_was_predicted(&namespace.beside("predicted").await).await;
     let complains = namespace.beside("in-its-words").await;
-    what_spark_submit_complains_of_is_told_in_its_own_words(&complains).await;
+    errors_of_spark_submit_are_reported_verbatim(&complains).await;
 }
 
-async fn what_spark_submit_complains_of_is_told_in_its_own_words(namespace: &Namespace) {
+async fn errors_of_spark_submit_are_reported_verbatim(namespace: &Namespace) {
     let _node = SubmissionNode::of(namespace, spark_home()).start().await;
     let mut pi = application("pi");
     pi["spec"]["sparkConf"] = json!({"spark.kubernetes.submission.connectionTimeout": "soon"});

@@ -1,5 +1,5 @@
-//! Proves that the Helm chart takes the values of Kubeflow's chart, that what it renders is what the operator's own
-//! manifests contain, and that an operator works with the rights and flags that it gives.
+//! Proves that the Helm chart accepts the values of Kubeflow's chart, that the rendered objects match the operator's
+//! own manifests, and that an operator works with the rights and flags of the chart.
 
 use super::{
     helm::{CHART, Release, deployments},
@@ -17,22 +17,22 @@ use spark_operator::{
 const RELEASE: &str = "spark-operator";
 /// A release whose objects are called `apart-spark-operator…`.
 const RELEASE_APART: &str = "apart";
-/// Values that have every key away from its default, as far as keys do not exclude each other, and the flags for APIs that
-/// the cluster lacks.
+/// Files with values in `tests/data/chart`, which together change every key from its default.
 const VALUES: [&str; 6] =
     ["default", "kubeflow", "everything", "labelled", "one-deployment", "without-webhook"];
 
-/// Returns what the chart renders; `arguments` are those of `helm template`.
+/// Returns the objects that the chart renders; `arguments` are those of `helm template`.
 pub(super) fn rendered(release: &str, arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(&template(release, arguments).unwrap()).unwrap()
 }
 
-/// Returns the YAML that the chart renders, or Helm's complaint.
+/// Returns the YAML that the chart renders, or Helm's error.
 pub(super) fn template(release: &str, arguments: &[&str]) -> Result<String, String> {
     template_of(CHART, release, arguments)
 }
 
 fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String, String> {
+    // The test's cluster lacks these APIs, which the chart checks.
     let apis = [
         "cert-manager.io/v1/Certificate", "cert-manager.io/v1/Issuer", "monitoring.coreos.com/v1/PodMonitor",
     ];
@@ -43,13 +43,13 @@ fn template_of(chart: &str, release: &str, arguments: &[&str]) -> Result<String,
     said.map_err(|complaint| complaint.lines().filter(|line| !line.starts_with("walk.go")).collect())
 }
 
-/// Returns what Helm says after an installation.
+/// Returns the notes that Helm prints after an installation.
 fn notes(name: &str, arguments: &[&str]) -> String {
     with_notes(name, arguments).1
 }
 
-/// Returns what the chart renders, and what Helm says after an installation. `helm template` leaves that out, so a copy of the
-/// chart has it as an object.
+/// Returns the objects that the chart renders, and the notes that Helm prints after an installation. `helm template`
+/// leaves the notes out, so a copy of the chart renders them as an object.
 fn with_notes(name: &str, arguments: &[&str]) -> (Vec<Value>, String) {
     let folder = copied(name);
     let chart = folder.to_str().unwrap();
@@ -96,7 +96,7 @@ pub(super) fn arguments_of(deployment: &Value) -> Vec<String> {
     arguments.iter().map(|argument| argument.as_str().unwrap().to_owned()).collect()
 }
 
-/// Returns the settings of the program of a Deployment, with its flags and the rights of its account.
+/// Returns the setup of an operator that runs with the flags of a Deployment and the rights of `account`.
 pub(super) fn program<'a>(deployment: &Value, namespace: &'a Namespace, account: &'static str) -> Setup<'a> {
     let arguments = arguments_of(deployment);
     let commands = arguments.iter().take_while(|argument| !argument.starts_with('-')).count();
@@ -108,7 +108,7 @@ pub(super) fn program<'a>(deployment: &Value, namespace: &'a Namespace, account:
     flags.fold(setup, |setup, argument| setup.argument(argument))
 }
 
-/// Returns the settings that the arguments mean.
+/// Parses the arguments of the operator's container.
 pub(super) fn settings(arguments: &[String]) -> Settings {
     let program = ["spark-operator".to_owned()];
     match Flags::try_parse_from(program.iter().chain(arguments)).unwrap().command {
@@ -120,7 +120,7 @@ pub(super) fn settings(arguments: &[String]) -> Settings {
     }
 }
 
-/// A right: the namespace or none, API group, resource, name or none, and verb.
+/// A right: namespace (`None`: of a ClusterRole), API group, resource, object's name (`None`: any) and verb.
 type Right = (Option<String>, String, String, Option<String>, String);
 
 /// Returns the rights in these roles that a binding gives to the accounts of the operator.
@@ -163,8 +163,8 @@ fn rights(roles: &[Value]) -> BTreeSet<Right> {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
-    // The namespaces that the objects are in exist.
+async fn the_chart_renders_the_golden_files_and_the_api_server_accepts_them() {
+    // The namespaces of the objects must exist.
     let _namespace = Namespace::new("chart").await;
     let mut golden = Golden::default();
     for name in VALUES {
@@ -172,8 +172,8 @@ async fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
         assert!(linted.status.success(), "{name}: {}", String::from_utf8_lossy(&linted.stdout));
         let text = template(RELEASE, &[&values(name)]).unwrap();
         golden.compare(&data(&format!("chart/rendered/{name}.yaml")), &text);
-        // Objects of other names than those that are installed. The API server of these tests knows neither cert-manager
-        // nor the Prometheus operator.
+        // This release has another name, so that its objects are not those that are installed. The API server of these
+        // tests knows neither cert-manager nor the Prometheus operator.
         let known: Vec<Value> = rendered("valid", &[&values(name)])
             .into_iter()
             .filter(|object| {
@@ -188,8 +188,8 @@ async fn what_the_chart_renders_is_as_it_was_and_the_api_server_takes_it() {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_have() {
-    // In these values, somebody else looks after the rights.
+fn the_charts_rights_and_webhooks_equal_those_of_the_operators_manifests() {
+    // With the values `without-webhook`, the chart creates no roles: somebody else does.
     for name in VALUES.into_iter().filter(|name| *name != "without-webhook") {
         let objects = rendered(RELEASE, &[&values(name)]);
         let mut needed = BTreeSet::new();
@@ -201,7 +201,7 @@ fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_
             if !gateways.is_empty() {
                 needed.extend(rights(&manifests::gateway_roles(&installation, NAMESPACE)));
             }
-            // The webhook of an application is in one of the two processes.
+            // The configurations of a webhook process are those of an operator in one process.
             installation.half = None;
             if arguments[0] != "controller" {
                 let expected = manifests::webhook_configurations(&installation, NAMESPACE);
@@ -229,7 +229,7 @@ fn the_chart_gives_the_rights_and_the_webhooks_that_the_operators_own_manifests_
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_gateway_has_flags_that_exist_and_the_time_that_it_takes_to_end() {
+fn the_gateway_has_valid_flags_and_enough_time_to_terminate() {
     for (name, namespaces) in [("everything", Some(2)), ("without-webhook", Some(1)), ("labelled", None)] {
         let set = "--set=sparkConnect.gateway.enable=true";
         let objects = rendered(RELEASE, &[&values(name), set]);
@@ -256,7 +256,7 @@ fn the_gateway_has_flags_that_exist_and_the_time_that_it_takes_to_end() {
     }
 }
 
-/// Returns what decides when the webhooks of a configuration are called.
+/// Returns the fields that determine which requests the webhooks of a configuration are called for.
 fn deciding(configuration: &Value) -> Vec<Value> {
     let fields = ["name", "rules", "namespaceSelector", "objectSelector", "matchConditions"];
     let webhooks = configuration["webhooks"].as_array().unwrap().iter();
@@ -272,7 +272,7 @@ fn deciding(configuration: &Value) -> Vec<Value> {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn every_key_is_away_from_its_default_in_some_of_the_values() {
+fn every_key_of_the_chart_is_changed_by_some_of_the_values() {
     let mut untouched = BTreeSet::new();
     let file = Path::new(CHART).join("values.yaml");
     leaves(&yaml(&file), "", &mut untouched);
@@ -289,7 +289,7 @@ fn every_key_is_away_from_its_default_in_some_of_the_values() {
     assert_eq!(untouched, BTreeSet::new());
 }
 
-/// Collects the path and the value of everything in `value` that is no object with fields.
+/// Collects the path and the value of each leaf of `value`: of everything that is not an object with fields.
 fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
     match value.as_object().filter(|fields| !fields.is_empty()) {
         Some(fields) => {
@@ -306,7 +306,7 @@ fn leaves(value: &Value, path: &str, found: &mut BTreeSet<(String, String)>) {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
+fn unsupported_values_are_refused_with_the_key_and_the_remedy() {
     let cases: BTreeMap<String, Vec<[String; 2]>> = yaml(&data("chart/refused.yaml"));
     let values: Vec<_> = cases["keys"].iter().map(|[value, _]| value.as_str()).collect();
     let refused = template(RELEASE, &["--set", &values.join(",")]).unwrap_err();
@@ -345,7 +345,7 @@ fn what_the_chart_cannot_do_is_refused_with_the_key_and_what_helps() {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_charts_files_are_those_of_the_manifests() {
+fn the_charts_files_equal_the_manifests() {
     let kinds = "sparkapplications scheduledsparkapplications sparkconnects".split(' ');
     let kinds: Vec<_> = kinds.map(|kind| format!("sparkoperator.k8s.io_{kind}")).collect();
     let roles =
@@ -371,11 +371,11 @@ fn the_charts_files_are_those_of_the_manifests() {
     assert!(read(format!("{CHART}/Chart.yaml")).contains(&version), "{version}");
 }
 
-/// Values that users of Kubeflow's chart write: numbers as texts, empty values, keys of charts around this one, names beside all
-/// namespaces, and images from a mirror.
+/// Values that users of Kubeflow's chart write: numbers as strings, empty values, keys of a parent chart, a namespace
+/// beside the empty name that means all namespaces, and images from a mirror.
 #[test]
 #[ignore = "needs helm: make test"]
-fn what_kubeflows_chart_takes_is_taken() {
+fn values_that_kubeflows_chart_accepts_are_accepted() {
     let objects = rendered(RELEASE, &[&values("lenient")]);
     let deployments: Vec<_> = of_kind(&objects, "Deployment").collect();
     let image = format!("registry.example.com/mirror/spark-operator:{}", env!("CARGO_PKG_VERSION"));
@@ -395,7 +395,8 @@ fn what_kubeflows_chart_takes_is_taken() {
     assert_eq!(accounts, ["team-a"]);
 }
 
-/// Of 31 public sets of values, 14 have keys that Kubeflow's chart ignores. Each was refused, one key at a time.
+/// Of 31 public sets of values, 14 have keys that Kubeflow's chart ignores. An earlier version refused them, one key at
+/// a time.
 #[test]
 #[ignore = "needs helm: make test"]
 fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
@@ -406,7 +407,7 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
     golden.compare(&data("chart/ignored.txt"), &ignored.collect::<String>());
     golden.finish();
     assert_eq!(template(RELEASE, &[&values("ignored")]), template(RELEASE, &[]));
-    // A gate that is off asks for nothing.
+    // A feature gate that is off has no line in the notes.
     let gates = r#"controller.featureGates=[{"name":"AllAlpha","enabled":true},{"name":"RestSubmitter","enabled":true},
         {"name":"PartialRestart","enabled":false}]"#;
     let said = notes("gates", &["--set-json", gates]);
@@ -417,7 +418,7 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
         ))
     );
     assert!(!said.contains("PartialRestart"), "{said}");
-    // A key that is known, and has no effect here alone, is beside them.
+    // A key of Kubeflow's chart that has no effect in this chart is listed with the unknown keys.
     let known = notes("known", &["--set", "controller.pprof.enable=true,zzz=1"]);
     let both = "controller.pprof has no effect: there is no profiler in the operator.\n\
                 zzz has no effect: leave it out, no key is like it.\n";
@@ -426,7 +427,7 @@ fn the_notes_list_the_keys_that_have_no_effect_as_in_kubeflows_chart() {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_notes_mention_spark_connects_that_nothing_looks_after_and_a_webhook_that_cannot_start() {
+fn the_notes_warn_of_unmanaged_spark_connects_and_of_a_port_conflict() {
     let by_default = notes("looked-after", &[]);
     for (value, sentence) in [
         ("sparkConnect.enable=false", "kubectl get sparkconnects"),
@@ -437,10 +438,11 @@ fn the_notes_mention_spark_connects_that_nothing_looks_after_and_a_webhook_that_
     }
 }
 
-/// A mirrored image under another name was taken for this operator's: the hook failed with Kubeflow's "unknown command".
+/// An earlier version took a mirrored image of Kubeflow's operator for this operator's: the hook failed with Kubeflow's
+/// "unknown command".
 #[test]
 #[ignore = "needs helm: make test"]
-fn the_image_of_kubeflows_operator_is_replaced_by_this_operators_and_the_notes_name_both() {
+fn kubeflows_image_is_replaced_by_this_operators_and_the_notes_name_both() {
     let version = env!("CARGO_PKG_VERSION");
     for [value, given, taken] in yaml::<Vec<[String; 3]>>(&data("chart/images.yaml")) {
         let taken = format!("{taken}:{version}");
@@ -473,7 +475,7 @@ fn images(objects: &[Value]) -> Vec<String> {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn controller_and_webhook_work_apart_with_the_rights_and_flags_that_the_chart_gives_them() {
+async fn controller_and_webhook_work_as_separate_processes_of_the_chart() {
     let namespace = Namespace::new("charted").await;
     let _gone = no_other_installation();
     let _release = Release::begin(RELEASE_APART, CHART, &["--set", "spark.jobNamespaces={charted}"]);

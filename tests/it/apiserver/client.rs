@@ -12,12 +12,12 @@ use kube::{
 use serde_json::from_value;
 use spark_operator_client::{Applications, Builder, Changes, End, Error};
 
-/// Within this time a watch has started, or is cut, on the slowest machine.
+/// The time within which a watch has started, or has ended, also on a slow machine.
 const SOON: Duration = Duration::from_secs(1);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_is_submitted_is_what_kubectl_would_apply() {
+async fn a_submitted_application_equals_one_applied_by_kubectl() {
     let namespace = Namespace::new("client").await;
     let applications = applications().await;
     let submitted = applications.submit(&pi().named("submitted")).await.unwrap();
@@ -44,7 +44,7 @@ async fn what_is_submitted_is_what_kubectl_would_apply() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_cannot_be_submitted_is_told_by_an_error_of_its_own() {
+async fn each_cause_of_a_failed_submission_has_its_own_error() {
     let namespace = Namespace::new("client").await;
     let applications = applications().await;
     applications.submit(&pi().named("pi")).await.unwrap();
@@ -75,7 +75,7 @@ async fn what_cannot_be_submitted_is_told_by_an_error_of_its_own() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn each_state_is_told_once_until_the_end() {
+async fn each_state_is_reported_once_until_the_end() {
     let namespace = Namespace::new("client").await;
     let applications = applications().await;
     let pi = applications.submit(&pi().named("pi")).await.unwrap();
@@ -109,7 +109,7 @@ async fn each_state_is_told_once_until_the_end() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_failure_is_told_with_its_reason_and_an_end_before_an_edit_is_none() {
+async fn a_failure_has_its_reason_and_does_not_end_an_edited_application() {
     let namespace = Namespace::new("client").await;
     let applications = applications().await;
     let pi = applications.submit(&pi().named("pi")).await.unwrap();
@@ -121,14 +121,14 @@ async fn a_failure_is_told_with_its_reason_and_an_end_before_an_edit_is_none() {
 
     namespace.merge::<SparkApplication>("pi", &json!({"spec": {"arguments": ["7"]}}));
     let waits = applications.end("pi");
-    assert!(timeout(SOON, waits).await.is_err(), "what has failed was edited");
+    assert!(timeout(SOON, waits).await.is_err(), "`end` waits, because the spec was edited");
     let ((), end) = join!(record(&namespace, failed(2)), applications.end("pi"));
     assert!(matches!(end, Ok(End::Failed { .. })), "{end:?}");
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_deletion_ends_it_and_another_of_the_same_name_is_another() {
+async fn a_deletion_is_an_end_also_if_the_name_is_used_again() {
     let namespace = Namespace::new("client").await;
     let proxy = Proxy::start().await;
     let applications = through(&proxy).await;
@@ -162,7 +162,7 @@ async fn a_deletion_ends_it_and_another_of_the_same_name_is_another() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_watch_that_is_cut_or_too_old_is_taken_up_again_and_one_that_is_forbidden_is_not() {
+async fn a_cut_or_expired_watch_is_resumed_and_a_forbidden_one_is_not() {
     let namespace = Namespace::new("client").await;
     let proxy = Proxy::start().await;
     let faults = Arc::new(Mutex::new(Vec::<Fault>::new()));
@@ -235,7 +235,7 @@ fn watches_have(faults: Arc<Mutex<Vec<Fault>>>) -> Guard {
 }
 
 async fn next<T>(changes: &mut Changes<T>) -> Option<T> {
-    timeout(Duration::from_secs(30), changes.try_next()).await.expect("something is told").unwrap()
+    timeout(Duration::from_secs(30), changes.try_next()).await.expect("a change is reported").unwrap()
 }
 
 /// Writes a status of the application `pi`, as the operator would.

@@ -1,33 +1,30 @@
-//! Proves what becomes of SparkConnects at an API server; the test plays the kubelet. What is decided is in
-//! `tests/it/connect.rs`.
+//! Tests the operator's effects on SparkConnects at an API server; the test plays the kubelet. The decisions are tested
+//! in `tests/it/connect.rs`.
 
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::{discovery::v1::EndpointSlice, networking::v1::NetworkPolicy};
 
-/// The most requests by which a server becomes ready that change something: three objects, a pod, three statuses and two events,
-/// and room for what a watch reports late.
+/// The maximum number of write requests until a server is ready: three objects, a pod, three statuses and two events,
+/// and two more, because a watch may report changes late.
 const MOST_CHANGES: usize = 11;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn servers_are_made_and_made_anew_and_those_of_kubeflow_and_of_deleted_ones_are_left_alone() {
+async fn connect_servers_are_created_recreated_and_taken_over_from_kubeflow() {
     let namespace = Namespace::new("connect").await;
     let kubeflow = namespace.beside("connect-kubeflow").await;
-    let kubeflows = kubeflow_has_made_a_server(&kubeflow).await;
+    let kubeflows = kubeflow_has_created_a_server(&kubeflow).await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
-    a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit(
-        &namespace, &proxy,
-    )
-    .await;
-    a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(&kubeflow, &kubeflows).await;
+    a_server_becomes_ready_with_few_writes_and_is_recreated_after_an_edit(&namespace, &proxy).await;
+    a_server_of_kubeflows_operator_is_kept_until_its_spec_is_edited(&kubeflow, &kubeflows).await;
     let deleted = namespace.beside("connect-deleted").await;
-    what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(&deleted).await;
+    objects_of_a_deleted_server_do_not_block_the_next_one(&deleted).await;
     let killed = namespace.beside("connect-killed").await;
-    a_server_that_is_killed_is_made_anew(&killed, operator).await;
+    a_killed_server_is_recreated(&killed, operator).await;
 }
 
-async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_anew_after_an_edit(
+async fn a_server_becomes_ready_with_few_writes_and_is_recreated_after_an_edit(
     namespace: &Namespace,
     proxy: &Proxy,
 ) {
@@ -49,12 +46,12 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
         status["server"],
         json!({"podName": "notebook-server", "podIp": "10.0.0.7", "serviceName": "notebook-server"})
     );
-    // Whatever is written twice would be written by now.
+    // If something were written twice, it would have been by now.
     sleep(2 * A_WHILE).await;
     let made = proxy.writes_in(namespace.name);
     assert!(made.len() <= MOST_CHANGES, "{made:?}");
 
-    // What somebody takes away or edits is restored.
+    // Objects that somebody deletes or edits are restored.
     namespace.delete::<Service>("notebook-server").await;
     namespace.there::<Service>("notebook-server").await;
     namespace.merge::<ConfigMap>("notebook-conf", &json!({"data": {"executor-pod-template.yaml": "none"}}));
@@ -70,14 +67,14 @@ async fn a_server_has_what_it_needs_becomes_ready_with_few_writes_and_is_made_an
     assert_eq!(
         uid(&namespace.pod("notebook-server").await.unwrap()),
         uid(&second),
-        "it is not made anew for that"
+        "a change of the access needs no new pod"
     );
     for reason in ["SparkConnectProvisioning", "SparkConnectReady", "SparkConnectEdited"] {
         namespace.has_event(reason, |_| true).await;
     }
 }
 
-async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: Operator) {
+async fn a_killed_server_is_recreated(namespace: &Namespace, operator: Operator) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     let scheduled =
@@ -95,7 +92,7 @@ async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: O
     let status = becomes(namespace, "NotReady").await;
     assert_eq!((&status["restarts"], &status["lastFailure"]["exitCode"]), (&json!(1), &json!(137)));
     namespace.has_event("SparkConnectFailed", |_| true).await;
-    // A crash of the operator loses no server, and makes no second one.
+    // The next operator restarts the server after the operator has crashed.
     operator.kill();
     let _operator = Operator::start(namespace).await;
     another(namespace, &first).await;
@@ -103,8 +100,8 @@ async fn a_server_that_is_killed_is_made_anew(namespace: &Namespace, operator: O
     namespace.has_event("SparkConnectRestarted", |_| true).await;
 }
 
-/// Creates a SparkConnect, and what Kubeflow's operator makes of it. Returns the uid of the server's pod.
-async fn kubeflow_has_made_a_server(namespace: &Namespace) -> String {
+/// Creates a SparkConnect and the objects of Kubeflow's operator for it. Returns the uid of the server's pod.
+async fn kubeflow_has_created_a_server(namespace: &Namespace) -> String {
     namespace.apply(&notebook(json!({})));
     let connect = namespace.get::<SparkConnect>("notebook").await.unwrap();
     let text = fs::read_to_string(data("apiserver/kubeflows-server.yaml")).unwrap();
@@ -116,7 +113,7 @@ async fn kubeflow_has_made_a_server(namespace: &Namespace) -> String {
     uid(&namespace.pod("notebook-server").await.unwrap())
 }
 
-async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(
+async fn a_server_of_kubeflows_operator_is_kept_until_its_spec_is_edited(
     namespace: &Namespace,
     kubeflows: &str,
 ) {
@@ -131,9 +128,9 @@ async fn a_server_of_kubeflows_operator_goes_on_until_its_spec_is_edited(
     another(namespace, kubeflows).await;
 }
 
-/// There is no garbage collector in this cluster, so that everything stays which a deleted SparkConnect has owned. A program that
-/// waits for the next one of the name, such as Kubeflow's SDK, gives up when it is Failed.
-async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_one(namespace: &Namespace) {
+/// This cluster has no garbage collector, so the objects of a deleted SparkConnect remain. The next SparkConnect of the
+/// same name must not become Failed: a program that waits for it, such as Kubeflow's SDK, would give up.
+async fn objects_of_a_deleted_server_do_not_block_the_next_one(namespace: &Namespace) {
     namespace.apply(&notebook(json!({})));
     let first = uid(&namespace.there::<Pod>("notebook-server").await);
     namespace.delete::<SparkConnect>("notebook").await;
@@ -142,7 +139,7 @@ async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_on
     assert_eq!(
         uid(&namespace.pod("notebook-server").await.unwrap()),
         first,
-        "it is for Kubernetes to delete it"
+        "only the garbage collector deletes the pod"
     );
 
     namespace.apply(&notebook(json!({})));
@@ -161,7 +158,7 @@ async fn what_a_deleted_server_has_left_does_not_stand_in_the_way_of_the_next_on
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
+async fn clients_of_a_server_that_may_sleep_are_routed_to_the_gateway() {
     const POLICY: &str =
         "/apis/networking.k8s.io/v1/namespaces/spark-operator/networkpolicies/spark-operator-connect-ports";
     const GATEWAY: &str = "/api/v1/namespaces/spark-operator/pods/gateway";
@@ -186,7 +183,7 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
         assert_eq!(slice["endpoints"][0]["addresses"], json!([address]), "{name}");
         assert_eq!(slice["ports"][0]["port"], port, "{name}");
     }
-    eventually("clients may come to the port", async || {
+    eventually("the NetworkPolicy lets clients connect to the port", async || {
         let policy = calls::get(POLICY).ok_or_else(|| "there is none".to_owned())?;
         let rule = &policy["spec"]["ingress"][0];
         let from = &rule["from"][0]["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"];
@@ -214,14 +211,14 @@ async fn clients_of_a_server_that_may_sleep_are_led_to_the_gateway() {
     calls::delete(GATEWAY);
 }
 
-/// Returns the smallest server, with these fields in its spec.
+/// Returns the smallest SparkConnect, with these fields in its spec.
 fn notebook(spec: Value) -> Value {
     let mut notebook = connect("notebook");
     json_patch::merge(&mut notebook["spec"], &spec);
     notebook
 }
 
-/// Returns the status of a pod that takes connections.
+/// Returns the status of a ready pod.
 fn ready(address: &str) -> Value {
     json!({
         "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
@@ -233,7 +230,7 @@ async fn is_ready(namespace: &Namespace, address: &str) {
     kubelet::says(namespace, "notebook-server", &ready(address)).await;
 }
 
-/// Waits until the server is in this state, and returns the status.
+/// Waits until the SparkConnect is in this state, and returns its status.
 async fn becomes(namespace: &Namespace, state: &str) -> Value {
     namespace.has::<SparkConnect>("notebook", &json!({"status": {"state": state}})).await["status"].take()
 }

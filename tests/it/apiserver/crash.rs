@@ -1,9 +1,9 @@
 //! Proves that an application that `spark-submit` submits runs exactly once, whenever the operator is killed, its
 //! submission pod is lost, or an answer of the API server is lost.
 //!
-//! Where connections break, Spark's own `spark-submit` runs, since only its client shows what it does then. The tests in
-//! `faults` let other requests fail, each in its way (`make soak`: every request in every way). They use the stand-in, a
-//! program that sends the same requests as `spark-submit`.
+//! Where connections break, Spark's own `spark-submit` runs, since only its client shows what it does then. The tests
+//! in `faults` let requests fail one by one (`make soak`: each request with each kind of fault). In place of
+//! `spark-submit` they run the stand-in, a program that sends the same requests.
 
 use crate::apiserver::prelude::*;
 use futures::join;
@@ -15,7 +15,7 @@ const CONFIGURATION_IS_MADE: Call = Call { method: "PATCH", path: "/configmaps/s
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tried_again() {
+async fn a_driver_created_while_no_operator_runs_is_refused_and_retried() {
     let scene = Scene::new("killed-alone", &stand_in()).await;
     let operator = scene.operator().await;
     let driver_is_made = scene.pods.hold(POD_IS_MADE, Moment::Before);
@@ -46,10 +46,11 @@ async fn what_a_spark_submit_makes_while_there_is_no_operator_is_refused_and_tri
     assert_eq!(scene.namespace.states_ever("pi").await, ["", "SUBMISSION_FAILED", "SUBMITTED"]);
 }
 
-/// Three applications at once: all of them wait for the ten seconds after which a half-made driver counts as left behind.
+/// Three applications at once, because each waits for the ten seconds after which an incomplete driver counts as left
+/// behind.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_half_made_driver_goes_after_a_lost_pod_a_closed_connection_and_a_lost_reply() {
+async fn an_incomplete_driver_is_deleted_after_a_lost_pod_or_connection() {
     let scene = Scene::new("half-made", spark_home()).await;
     let _operator = scene.operator().await;
     let configuration_is_made = scene.pods.hold_saying("lost-driver", CONFIGURATION_IS_MADE, Moment::Before);
@@ -58,7 +59,7 @@ async fn a_half_made_driver_goes_after_a_lost_pod_a_closed_connection_and_a_lost
     for name in ["lost", "closed", "reset"] {
         scene.namespace.apply(&application(name));
     }
-    // At the same time, because `spark-submit` waits only ten seconds for an answer.
+    // At the same time, because `spark-submit` waits only ten seconds for a response.
     let (lost, (), reset) = join!(
         async {
             let held = configuration_is_made.caught().await;
@@ -145,7 +146,7 @@ impl Scene {
         let made = made.iter().filter(|made| made["metadata"]["ownerReferences"][0]["uid"] == *uid);
         assert_eq!(made.count(), 2, "{name}: Spark's configuration and the executors' template");
         eventually(&format!("the events about {name} are {TOLD:?}"), async || {
-            let mut events = namespace.told().await;
+            let mut events = namespace.operator_events().await;
             events.retain(|event| event["regarding"]["name"] == name);
             let reasons: Vec<_> = events.iter().map(|event| event["reason"].as_str().unwrap()).collect();
             seen(reasons == TOLD, &reasons)

@@ -5,15 +5,15 @@ use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_api_server_takes_definitions_examples_and_objects_and_refuses_what_is_malformed() {
+async fn the_api_server_accepts_crds_and_examples_and_refuses_malformed_objects() {
     let namespace = Namespace::new("definitions").await;
-    the_definitions_are_established_and_can_be_applied_again();
+    the_crds_are_established_and_can_be_applied_again();
     every_example_is_accepted_in_every_field();
-    exposure::kubernetes_takes_what_is_made_in_every_case(&namespace);
-    what_is_malformed_is_refused_with_its_field(&namespace);
+    exposure::kubernetes_accepts_the_objects_of_every_golden_case(&namespace);
+    malformed_applications_are_refused_with_the_field(&namespace);
 }
 
-fn the_definitions_are_established_and_can_be_applied_again() {
+fn the_crds_are_established_and_can_be_applied_again() {
     // Another test may have changed the CRDs of this cluster, and stored them by server-side apply.
     kubectl(&["apply", "-f", "manifests/crds"]);
     // Client-side apply stores the whole object in an annotation, for which the CRDs of Kubeflow's operator are too
@@ -52,7 +52,7 @@ fn every_example_is_accepted_in_every_field() {
     );
 }
 
-fn what_is_malformed_is_refused_with_its_field(namespace: &Namespace) {
+fn malformed_applications_are_refused_with_the_field(namespace: &Namespace) {
     for (changes, complaint) in yaml::<Vec<(Value, String)>>(&data("apiserver/malformed.yaml")) {
         let mut malformed = application("malformed");
         json_patch::merge(&mut malformed["spec"], &changes);

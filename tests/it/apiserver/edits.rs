@@ -1,9 +1,9 @@
-//! Tests manifests that are applied again and again while their application runs.
+//! Tests manifests that are applied repeatedly while their application runs.
 
 use crate::apiserver::prelude::*;
 
-/// The ways by which the same manifest comes again and again: the name of the application, and the arguments of `kubectl`.
-/// Argo CD's and Flux's are among them: both have `kubectl`'s own code.
+/// The ways in which the same manifest is applied repeatedly: the name of the application, and the arguments of
+/// `kubectl`. They include those of Argo CD and Flux, which use `kubectl`'s own code.
 const WAYS: [(&str, &[&str]); 3] = [
     ("applied", &["apply", "-f", "-"]),
     ("applied-by-the-server", &["apply", "--server-side", "-f", "-"]),
@@ -11,9 +11,7 @@ const WAYS: [(&str, &[&str]); 3] = [
 ];
 
 /// Needs an operator that reviews applications.
-pub(super) async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(
-    namespace: &Namespace,
-) {
+pub(super) async fn a_reapplied_manifest_starts_no_run_and_causes_no_drift(namespace: &Namespace) {
     for (name, again) in WAYS {
         let mut manifest = application(name);
         manifest["metadata"]["namespace"] = json!(namespace.name);
@@ -22,7 +20,7 @@ pub(super) async fn a_manifest_that_comes_again_starts_no_run_and_nothing_drifts
         kubectl_with(&manifest, first);
         namespace.reaches(name, "SUBMITTED").await;
         namespace.runs(name).await;
-        // A manifest that replaces an application takes the defaults away that the webhook has added.
+        // `kubectl replace` removes the defaults that the webhook has added.
         kubectl_with(&manifest, again);
         let known = namespace.application(name).await["metadata"]["generation"].take();
         for _ in 0..2 {

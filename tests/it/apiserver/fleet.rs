@@ -4,20 +4,20 @@
 use crate::apiserver::prelude::*;
 use plan::{Driver, Observed, lifecycle};
 
-/// The number of applications: more than the operator asks for in one request.
+/// The number of applications: more than the operator lists in one request.
 const FLEET: usize = 300;
-/// The number of requests that the test has under way at once.
+/// The number of requests that the test sends at once.
 const AT_ONCE: usize = 32;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delays_none() {
+async fn three_hundred_applications_stay_unchanged_and_a_broken_one_delays_none() {
     let namespace = Namespace::new("fleet").await;
     {
         let mut odd = hopeless("odd");
         odd["spec"]["type"] = json!("Ruby");
         let _relaxed = any_type();
-        eventually("the API server takes any type", async || {
+        eventually("the API server accepts any type", async || {
             try_kubectl_with(&odd, &["create", "--namespace", namespace.name, "-f", "-"])
         })
         .await;
@@ -41,7 +41,7 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
     // A second operator does not repeat the event.
     let operator = setup().start().await;
     operator.has_looked_at(FLEET + 1).await;
-    let events = namespace.told().await;
+    let events = namespace.operator_events().await;
     let told: Vec<_> = events.iter().filter(|event| event["regarding"]["name"] != "new").collect();
     let [event] = &told[..] else { panic!("{told:#?}") };
     let complaint = "the operator cannot read this object and leaves it alone: spec.type: unknown variant `Ruby`, expected one of `Java`, \
@@ -56,7 +56,7 @@ async fn three_hundred_applications_are_found_as_they_are_and_a_broken_one_delay
     namespace.reaches("odd", "FAILED").await;
 }
 
-/// Creates applications in every state that lasts, as an earlier operator would have left them.
+/// Creates applications in every stable state, as an earlier operator would have left them.
 pub(crate) async fn make(namespace: &Namespace, count: usize) {
     let states = ["COMPLETED", "FAILED", "RUNNING", "SUBMITTED", "suspended"];
     // Most applications of a real cluster have ended. Only every tenth gets a state from the whole list, the others are
@@ -141,7 +141,7 @@ fn any_type() -> Finally {
     calls::patch(&format!("{definitions}/sparkapplications.sparkoperator.k8s.io"), &remove);
     Finally::new(|| {
         if let Err(error) = try_kubectl_with(&Value::Null, &["apply", "-f", "manifests/crds"]) {
-            eprintln!("the definitions are not restored: {error}");
+            eprintln!("the CRDs are not restored: {error}");
         }
     })
 }

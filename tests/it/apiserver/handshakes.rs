@@ -15,8 +15,8 @@ const LEAVES: u32 = 10;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
-    // Over HTTP/2, to a URL, they are met in make soak; rotation::pods_are_admitted_… has connections of HTTP/2 that stay.
+async fn no_pod_is_refused_during_handshakes_with_every_certificate() {
+    // `make soak` does it with a URL, over HTTP/2; rotation::pods_are_admitted_… has long-lived HTTP/2 connections.
     let namespace = Namespace::new("handshakes-service").await;
     let pace = Pace { pods: 30, leaf: Duration::from_secs(1), leaves: 8 };
     let rotated = rotated(&namespace, Route::service, pace).await;
@@ -29,9 +29,9 @@ async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_
 pub(crate) struct Pace {
     /// The number of pods that would be created in a second if the API server answered at once.
     pub pods: u32,
-    /// The time between two new leaf certificates. Connections to the webhook become half as old.
+    /// The time between two new leaf certificates. The webhook closes connections after half this time.
     pub leaf: Duration,
-    /// How often a new leaf is asked for.
+    /// The number of new leaf certificates.
     pub leaves: u32,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Rotated {
     handshakes: Vec<usize>,
 }
 
-/// Creates pods all the time, while new leaf certificates are made, some of them together with a new CA.
+/// Creates pods continuously while new leaf certificates are created, some of them together with a new CA.
 pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, pace: Pace) -> Rotated {
     let age = format!("--webhook-max-connection-age={}ms", (pace.leaf / 2).as_millis());
     let operator = hasty(namespace).argument(&age).start().await;
@@ -64,7 +64,7 @@ pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, pace
     let count = arrivals.end();
     let told = replaced(&operator).len();
     // The log reports the handshakes of a certificate only when the certificate is replaced.
-    eventually("the last one is replaced", async || {
+    eventually("the last certificate is replaced", async || {
         certs(&["rotate"]);
         seen(replaced(&operator).len() > told, told)
     })
@@ -74,7 +74,7 @@ pub(crate) async fn rotated(namespace: &Namespace, route: fn(u16) -> Route, pace
 }
 
 impl Rotated {
-    /// Asserts that no pod was refused, and that the API server has met several certificates.
+    /// Asserts that no pod was refused, and that the API server did handshakes with several certificates.
     pub(crate) fn is_good(&self) {
         assert_eq!(self.count.failures, Vec::<String>::new());
         assert!(self.count.pods > 100, "{}", self.count.pods);

@@ -12,14 +12,14 @@ use procfs::process::Process;
 
 /// The manifest with the permission to read namespaces.
 const RBAC: &str = "manifests/rbac/namespaces.yaml";
-/// The most memory that the operator may take, in KiB: a pod with half as many sources again took 480 MiB.
+/// The maximum memory of the operator, in KiB. A pod with 1.5 times as many volume sources once made it take 480 MiB.
 const MOST: u64 = 200 << 10;
 /// Far deeper than serde_json parses.
 const LEVELS: usize = 1000;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_else_is_served() {
+async fn the_operator_starts_and_serves_other_objects_whatever_is_stored() {
     let namespace = Namespace::new("hostile").await;
     let _gone = gone(namespace.name);
     calls::apply_manifests(RBAC);
@@ -32,13 +32,13 @@ async fn whatever_is_stored_the_operator_starts_and_watches_on_and_everybody_els
     namespace.apply(&hopeless("even"));
     namespace.reaches("even", "FAILED").await;
     // One Service, three applications and two pods cannot be read, and each is reported once. All other objects can be read.
-    told_of(&namespace, &operator, "before", 1.0).await;
+    unreadable_are_reported(&namespace, &operator, "before", 1.0).await;
 
     poison(&namespace, "meanwhile");
     manage(LEASE, &deep());
     namespace.apply(&hopeless("later"));
     namespace.reaches("later", "FAILED").await;
-    told_of(&namespace, &operator, "meanwhile", 2.0).await;
+    unreadable_are_reported(&namespace, &operator, "meanwhile", 2.0).await;
     let log = operator.log();
     let is_unread = |line: &str| line.contains("is retried") && line.contains("deserializing");
     assert!(!log.lines().any(is_unread), "{log}");
@@ -127,7 +127,7 @@ fn nested() -> Value {
     (0..LEVELS).fold(json!({}), |inner, _| json!({"f:x": inner}))
 }
 
-async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds: f64) {
+async fn unreadable_are_reported(namespace: &Namespace, operator: &Operator, when: &str, rounds: f64) {
     for (kind, each) in [("SparkApplication", 3.0), ("Pod", 2.0)] {
         let name = format!("spark_operator_unreadable_objects_total{{kind=\"{kind}\"}}");
         operator.measures(&name, |count| count >= each * rounds).await;
@@ -149,7 +149,7 @@ async fn told_of(namespace: &Namespace, operator: &Operator, when: &str, rounds:
     }
 }
 
-/// Deletes the objects that other tests could not read when the returned value is dropped, so also after a failure.
+/// Deletes the objects, which other tests could not read, when the returned value is dropped, also after a failure.
 fn gone(name: &'static str) -> Finally {
     const HOSTILE: &str = "hostile=yes";
     Finally::new(move || {

@@ -9,7 +9,7 @@ const CONNECTS: &str = "sparkconnects.sparkoperator.k8s.io";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_log() {
+async fn readiness_and_log_name_every_verb_that_the_account_lacks() {
     let namespace = Namespace::new("forbidden").await;
     let _restored = restored("manifests/rbac");
     let rules =
@@ -27,26 +27,26 @@ async fn every_verb_that_the_operators_account_lacks_is_named_by_readiness_and_l
         let rules = rules(&role);
         (role, rules)
     });
-    // Until the end some verb is always missing, because the operator checks complete permissions again only rarely.
+    // Some verb is missing until the end, because the operator rarely checks its permissions once they are complete.
     let (events, rest): (Vec<_>, Vec<_>) =
         all[0].1.clone().into_iter().partition(|rule| rule["apiGroups"] == json!(["events.k8s.io"]));
     assert_eq!(events.len(), 1);
     patch(&all[0].0, &rest);
-    calls::is_known(false, USER, "events.events.k8s.io", "default").await;
+    calls::until_may_create(false, USER, "events.events.k8s.io", "default").await;
     let operator = Operator::with(&namespace).candidate(4).spawn();
     let said = "the operator's account may not create events of API group events.k8s.io";
     is_not_ready(&operator, "permissions", &[said]).await;
     let (_, body) = operator.get(HEALTH, "/readyz").await.unwrap();
-    assert_eq!(named(&body), granted_by(&events), "other verbs of the same resources are there");
+    assert_eq!(named(&body), granted_by(&events), "only the removed verbs are reported");
 
     let removed: BTreeSet<_> = all.iter().flat_map(|(_, rules)| granted_by(rules)).collect();
-    // What SparkConnects need stays, and includes one of the rights that are taken away.
+    // The role for SparkConnects is kept, and contains one of the removed rights.
     let lacking = &removed - &granted_by(&rules(&cluster_role("-connects")));
     assert_eq!(lacking.len(), 59);
     for (role, _) in &all {
         patch(role, &[]);
     }
-    eventually("readiness and log name what is missing and nothing else", async || {
+    eventually("readiness and log name exactly the missing verbs", async || {
         let (status, body) = operator.get(HEALTH, "/readyz").await?;
         let is_told = operator.log().lines().any(|line| line.contains("not ready") && named(line) == lacking);
         seen(status == 503 && named(&body) == lacking && is_told, format!("{lacking:?}, but {body}"))
@@ -80,7 +80,7 @@ fn named(text: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_that_helps() {
+async fn crds_that_would_drop_fields_are_reported_with_the_remedy() {
     let namespace = Namespace::new("other-definitions").await;
     let _restored = restored("manifests/crds");
     let status = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties";
@@ -100,7 +100,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     let file = "manifests/crds/sparkoperator.k8s.io_sparkapplications.yaml";
     kubectl(&["apply", "--server-side", "--force-conflicts", "--filename", file]);
     is_not_ready(&operator, "definitions", &[SCHEDULES, "is not installed; run: ", command]).await;
-    // What another operator's definition had goes, and what the admin has noted on it stays.
+    // `crds --apply` removes a field of another operator's CRD, and keeps a label of the admin's.
     let foreign = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/foreign";
     let add = json!([{"op": "add", "path": foreign, "value": {"type": "string"}}]);
     calls::patch(&applications, &add);
@@ -113,7 +113,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
     let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!((kept.pointer(foreign), &kept["metadata"]["labels"]["team"]), (None, &json!("data")));
     label(Value::Null);
-    // An installation of a later version needs its own.
+    // The CRD of a later version is left alone, because an operator of that version needs it.
     let version = |version: Value| {
         let annotations = json!({"sparkoperator.k8s.io/definition-version": version});
         calls::merge(&applications, &json!({"metadata": {"annotations": annotations}}));
@@ -131,7 +131,7 @@ async fn definitions_that_would_lose_what_is_written_are_told_with_the_command_t
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_webhook_that_is_not_installed_is_told_with_its_name() {
+async fn a_missing_webhook_configuration_is_reported_by_name() {
     let namespace = Namespace::new("no-webhook").await;
     let operator = Operator::with(&namespace).argument("--mutating-webhook-name=elsewhere").spawn();
     let said = ["MutatingWebhookConfiguration elsewhere"];

@@ -13,7 +13,7 @@ const LEASE: u32 = 4;
 /// lease again.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() {
+async fn the_work_of_a_killed_leader_is_continued_within_17_seconds() {
     let namespace = Namespace::new("leader-sigkill").await;
     let proxy = Proxy::start().await;
     let candidate = || Operator::with(&namespace).elected();
@@ -33,7 +33,7 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
     namespace.reaches("pi", "SUBMITTED").await;
     let acquired = lease_time("acquireTime");
     eprintln!(
-        "lease taken {:.1} s after its last renewal, the other leads {:.1} s after SIGKILL, its work is done after {:.1} s",
+        "lease taken {:.1} s after its last renewal, the other leads {:.1} s after SIGKILL, the application is submitted after {:.1} s",
         (acquired - renewed).total(Unit::Second).unwrap(),
         leads.as_secs_f64(),
         killed.elapsed().as_secs_f64(),
@@ -46,7 +46,7 @@ async fn what_a_killed_leader_has_left_undone_is_carried_on_within_17_seconds() 
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_leader_that_is_cut_off_stops_before_another_one_begins_and_takes_over_when_that_one_stops() {
+async fn a_cut_off_leader_stops_before_the_next_one_starts_and_can_lead_again() {
     let namespace = Namespace::new("leader-cut-off").await;
     let proxy = Proxy::start().await;
     let setup = Operator::with(&namespace).candidate(LEASE);
@@ -80,10 +80,10 @@ async fn a_leader_that_is_cut_off_stops_before_another_one_begins_and_takes_over
     assert_eq!(first.log().matches("state changed").count(), 2, "a deposed leader writes nothing");
     let waiting =
         first.metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}").await;
-    assert_eq!(waiting, Ok(0.0), "what it has left undone is not its own any more");
+    assert_eq!(waiting, Ok(0.0), "a deposed leader keeps no queue");
     let log = second.log();
-    assert_eq!(log.matches("state changed").count(), 1, "`before` is left alone");
-    assert_eq!(log.matches("admin: ready").count(), 1, "its webhook was never taken out of the Service");
+    assert_eq!(log.matches("state changed").count(), 1, "the new leader does not change `before`");
+    assert_eq!(log.matches("admin: ready").count(), 1, "its webhook stayed ready");
 
     second.stop().await;
     let log = fs::read_to_string(namespace.folder.join("operator.log")).unwrap();
@@ -93,9 +93,9 @@ async fn a_leader_that_is_cut_off_stops_before_another_one_begins_and_takes_over
     changes(&first, 4).await;
 }
 
-/// Waits until the operator has logged as many changes of states. It logs a change after the API server has stored it.
+/// Waits until the operator has logged `count` changes of states. It logs a change after the API server has stored it.
 async fn changes(operator: &Operator, count: usize) {
-    eventually(&format!("{count} changes are in the log"), async || {
+    eventually(&format!("{count} changes of states are in the log"), async || {
         let changes = operator.log().matches("state changed").count();
         seen(changes == count, changes)
     })

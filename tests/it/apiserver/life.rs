@@ -135,7 +135,7 @@ async fn an_application_is_submitted_followed_and_completed() {
     let events = namespace.events_up_to("SparkApplicationCompleted").await;
     let expected = |[reason, action, note]: &[String; 3]| ["Normal", reason, action, note].map(str::to_owned);
     assert_eq!(events, told.iter().map(expected).collect::<Vec<_>>());
-    for event in namespace.told().await {
+    for event in namespace.operator_events().await {
         let regarding = &event["regarding"];
         assert_eq!(regarding["kind"], "SparkApplication");
         assert_eq!(regarding["uid"], completed["metadata"]["uid"]);

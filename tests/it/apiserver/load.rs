@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn applications_of_ten_tenants_cost_so_many_requests_and_a_broken_tenant_delays_itself_alone() {
+async fn ten_tenants_stay_within_the_request_limit_and_a_broken_one_delays_itself() {
     of_applications(6).await.unwrap_or_else(|why| panic!("{why}"));
 }
 
@@ -52,12 +52,12 @@ pub(crate) async fn of_applications(each: usize) -> Result<f64, String> {
     };
     let others = sum(&|_, tenant| tenant != BROKEN) as f64 / (TENANTS * each) as f64;
     let broken = sum(&|_, tenant| tenant == BROKEN) as f64 / each as f64;
-    // Once is the beginning of a watch: those of SparkConnects may begin when the operator is ready already.
+    // A single list is the start of a watch: those of SparkConnects may start after the operator is ready.
     let lists = calls.iter().filter(|((call, _), count)| call.starts_with("LIST") && **count > 1).count();
     // Most applications of the broken tenant are still NEW, because only two submissions that are held up run at once.
     let is_as_wanted = others <= MOST && broken <= MOST && lists == 0 && ended <= each / 2;
     let seen = format!(
-        "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} lists again and again: {calls:#?}"
+        "{others} requests a run, {broken} of the broken tenant's, of which {ended} are not NEW, {lists} kinds of repeated lists: {calls:#?}"
     );
     if is_as_wanted { Ok(others) } else { Err(seen) }
 }
@@ -78,7 +78,7 @@ pub(crate) fn call(method: &Method, uri: &Uri) -> (String, String) {
     let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
     let verb = match *method {
         Method::GET if is_watch => "WATCH",
-        // What is not about objects, such as `/version`, has no kind.
+        // A request that is not about objects, such as `/version`, has no kind.
         Method::GET if !is_named && is_of_objects => "LIST",
         _ => method.as_str(),
     };

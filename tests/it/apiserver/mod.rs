@@ -16,29 +16,27 @@ mod certificates;
 /// Any characters reach the pods unchanged.
 mod characters;
 mod chart;
-/// Applications in selected namespaces only.
-mod chosen;
 /// The client library.
 pub(crate) mod client;
-/// What other programs send to create applications.
+/// Requests by which other programs create applications.
 mod client_requests;
 /// Servers of Spark Connect.
 mod connects;
-/// The operator is killed at bad moments.
+/// The operator is killed in the middle of a submission.
 mod crash;
 /// The API server stores the objects that users write, or refuses them with a reason.
 mod definitions;
-/// Manifests that are applied again and again.
+/// Manifests that are applied repeatedly.
 mod edits;
 /// Each request of the operator and of `spark-submit` to the API server fails, in every way.
 pub(crate) mod faults;
-/// An operator that starts in a cluster with thousands of applications.
+/// An operator that starts in a cluster with many applications.
 pub(crate) mod fleet;
 /// Certificates that others manage, such as cert-manager.
-mod foreign;
-/// Batch schedulers get the groups by which they place pods.
+mod foreign_certificates;
+/// PodGroups for batch schedulers.
 pub(crate) mod gangs;
-/// The API server meets every new certificate of the webhook.
+/// The API server does a TLS handshake with every new certificate of the webhook.
 pub(crate) mod handshakes;
 /// Objects that are hard to parse.
 mod hostile;
@@ -48,16 +46,16 @@ mod installation;
 mod leadership;
 /// An application from its submission to its end.
 mod life;
-/// Deletion, conflicts, finalizers and other effects in the life of an application.
+/// Deletion, conflicts, finalizers and other effects on an application.
 mod lifecycle;
 /// The requests that many applications of ten tenants cost.
 pub(crate) mod load;
+/// The contents of logs and metrics.
+mod logs_and_metrics;
 /// The metrics of a day with applications of all outcomes.
 mod metrics;
 /// Drivers that the operator creates itself, without `spark-submit`.
 mod native;
-/// The contents of logs and metrics.
-mod observed;
 /// The API server is unreachable for a while.
 pub(crate) mod outage;
 /// The page, with the rights of each caller.
@@ -81,7 +79,9 @@ mod rights;
 pub(crate) mod rotation;
 /// Applications that are created at the times of a schedule.
 pub(crate) mod schedules;
-/// The operator ends on SIGTERM.
+/// Applications in selected namespaces only.
+mod selected_namespaces;
+/// The operator stops on SIGTERM.
 mod shutdown;
 /// The admin's configuration files of Spark and Hadoop.
 mod spark_files;
@@ -91,24 +91,24 @@ mod sparkctl;
 mod sparkctl_at_a_terminal;
 /// Everything that can happen to submission pods, and the effect on their applications.
 mod submission;
-/// A release of Kubeflow's chart becomes one of this chart.
+/// A release of Kubeflow's chart is upgraded to this chart.
 pub(crate) mod switch;
 /// Ways in which tenants could get the operator's rights.
 mod tenants;
-/// Validation refuses what the API server refuses, and nothing else.
-mod told;
 /// Uploads of local files by `sparkctl create`.
 mod uploads;
+/// Validation refuses exactly what the API server refuses.
+mod validation_agreement;
 /// The effects and errors of the verbs of `sparkctl`.
 mod verbs;
 
 /// Applications for tests.
 pub(crate) mod applications;
-/// Spark pods that are created all the time, none of which may be refused.
+/// Spark pods that are created continuously, none of which may be refused.
 pub(crate) mod arrivals;
 /// A load balancer for several replicas.
 pub(crate) mod balancer;
-/// The cost of an application's life.
+/// The requests, bytes and memory that an application costs.
 mod budget;
 /// Requests of a test to the API server.
 pub(crate) mod calls;
@@ -141,11 +141,11 @@ pub(crate) mod submission_node;
 
 use std::time::{Duration, Instant};
 
-/// The longest time that a test waits for something: ten times the longest wait on our machine, for a `spark-submit`
-/// that shares two cores with another.
+/// The maximum time that a test waits for something: ten times the longest measured wait, which was for a
+/// `spark-submit` that shares two cores with another.
 const DEADLINE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long a test waits for what must not come, such as a second driver.
+/// How long a test waits before it asserts that something has not happened, such as the creation of a second driver.
 pub(crate) const A_WHILE: Duration = Duration::from_secs(1);
 
 /// Calls `look` until `look` returns `Ok`, and returns the value. Panics after [`DEADLINE`], with the last `Err`, which

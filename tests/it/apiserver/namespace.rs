@@ -51,13 +51,13 @@ impl Namespace {
         clear_everywhere::<SparkConnect>(&client).await;
         // A node that a test played is gone after the test, so no kubelet ends the pods that are left on the node.
         clear_everywhere::<Pod>(&client).await;
-        // An operator that was killed has not given its Lease back: the next one would wait until the Lease has expired.
+        // A killed operator has not released its Lease: the next one would wait until the Lease has expired.
         calls::delete(LEASE);
         Self::emptied(name, client, Some(alone)).await
     }
 
-    /// Creates another namespace for the same test, or empties an existing one: one operator for several proofs saves a
-    /// second of a core for each.
+    /// Creates another namespace for the same test, or empties an existing one: if several checks share one operator,
+    /// each saves the start of an operator, a second of CPU time.
     pub(crate) async fn beside(&self, name: &'static str) -> Self {
         Self::emptied(name, self.client.clone(), None).await
     }
@@ -67,7 +67,7 @@ impl Namespace {
         applied(&client, &itself, None).await;
         delete_all::<ConfigMap>(&client, name).await;
         delete_all::<Service>(&client, name).await;
-        // A SparkConnect waits for the end of what an earlier one of its name has left, and nobody collects garbage here.
+        // Without a garbage collector these would stay, and a SparkConnect waits until those of its name are gone.
         delete_all::<NetworkPolicy>(&client, name).await;
         delete_all::<EndpointSlice>(&client, name).await;
         delete_all::<Ingress>(&client, name).await;
@@ -147,7 +147,7 @@ impl Namespace {
         .await
     }
 
-    /// Waits until an object has all that `expected` has, and nothing where that is null; returns the object.
+    /// Waits until an object has all fields of `expected`, and lacks those that are null there; returns the object.
     pub(crate) async fn has<K: Ours>(&self, name: &str, expected: &Value) -> Value {
         let has_it = |there: &Value| {
             let mut merged = there.clone();
@@ -200,7 +200,7 @@ impl Namespace {
         self.status_has(name, &json!({"applicationState": {"state": state}})).await
     }
 
-    /// Waits until the application is in `state`, to which one submission has sufficed, and returns the application.
+    /// Waits until the application is in `state` after a single submission, and returns the application.
     pub(crate) async fn reaches_at_once(&self, name: &str, state: &str) -> Value {
         let once = json!({
             "applicationState": {"state": state}, "executionAttempts": 1, "submissionAttempts": 1, "runOrdinal": 1,
@@ -219,7 +219,7 @@ impl Namespace {
         self.reaches(name, "RUNNING").await
     }
 
-    /// Reports that the driver of an application has ended well; waits until the application is COMPLETED, and returns it.
+    /// Reports that the driver has ended with exit code 0; waits until the application is COMPLETED, and returns it.
     pub(crate) async fn completes(&self, name: &str) -> Value {
         kubelet::ends(self, &format!("{name}-driver"), 0).await;
         self.reaches(name, "COMPLETED").await
@@ -242,9 +242,9 @@ impl Namespace {
     }
 
     /// Returns all events that the operator has sent, in the order in which the API server stored them. The API server
-    /// sends events as well: while it repairs the addresses of Services, it may report a problem of a Service that is being
-    /// created at that moment.
-    pub(crate) async fn told(&self) -> Vec<Value> {
+    /// sends events as well: while it repairs the addresses of Services, it may report a problem of a Service that is
+    /// being created at that time.
+    pub(crate) async fn operator_events(&self) -> Vec<Value> {
         let mut events = self.list::<Event>().await;
         events.retain(|event| event["reportingController"] == "spark-application-controller");
         events.sort_by_key(|event| {
@@ -253,9 +253,9 @@ impl Namespace {
         events
     }
 
-    /// Returns type, reason, action and note of the events of [`Self::told`].
+    /// Returns type, reason, action and note of the events of [`Self::operator_events`].
     pub(crate) async fn events(&self) -> Vec<[String; 4]> {
-        let events = self.told().await;
+        let events = self.operator_events().await;
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
         events
             .iter()
@@ -266,7 +266,7 @@ impl Namespace {
     /// Waits until there is an event with this reason for which `is_it` holds: an event is sent after the status is written.
     pub(crate) async fn has_event(&self, reason: &str, is_it: impl Fn(&Value) -> bool) {
         eventually(&format!("there is an event {reason}"), async || {
-            let events = self.told().await;
+            let events = self.operator_events().await;
             seen(events.iter().any(|event| event["reason"] == reason && is_it(event)), events)
         })
         .await;

@@ -4,17 +4,17 @@ use super::{lifecycle, proxy::Held};
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
 
-/// An operator is killed while it creates the objects of three drivers, and another one goes on.
+/// An operator is killed while it creates the objects of three drivers, and another one continues.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn each_object_of_a_driver_is_made_once_though_replies_are_lost_and_the_operator_is_killed() {
+async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator() {
     let lost = Namespace::new("native-lost").await;
     let claim = lost.beside("native-claim").await;
     let foreign = lost.beside("native-foreign").await;
     let edited = lost.beside("native-edited").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&lost).through(&proxy).start().await;
-    a_lost_reply_is_tried_again_and_finds_what_it_has_made(&lost, &proxy).await;
+    a_request_with_a_lost_reply_is_retried_and_finds_its_object(&lost, &proxy).await;
     assert_eq!(operator.metric(&submissions("driver_exists")).await, Ok(1.0));
 
     let hold = |path: &'static str, moment| proxy.hold(Call { method: "POST", path }, moment);
@@ -38,9 +38,9 @@ async fn each_object_of_a_driver_is_made_once_though_replies_are_lost_and_the_op
     edited.apply(&edit);
 
     let operator = Operator::with(&lost).through(&proxy).start().await;
-    a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run(&claim).await;
-    somebody_elses_object_of_a_childs_name_is_left_alone(&foreign, &service).await;
-    killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(&edited).await;
+    a_claim_and_a_network_policy_exist_as_long_as_the_run(&claim).await;
+    a_foreign_object_with_the_name_of_a_child_is_left_alone(&foreign, &service).await;
+    an_edit_during_an_interrupted_submission_leaves_no_old_objects(&edited).await;
     assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(2.0));
 }
 
@@ -59,8 +59,8 @@ fn with_a_claim() -> Value {
     pi
 }
 
-/// The operator was killed before it created the driver, so the next one has to find claim and NetworkPolicy.
-async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run(namespace: &Namespace) {
+/// The operator was killed before it created the driver, so the next one has to find the claim and the NetworkPolicy.
+async fn a_claim_and_a_network_policy_exist_as_long_as_the_run(namespace: &Namespace) {
     namespace.reaches("pi", "SUBMITTED").await;
     let submitted = namespace.application("pi").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
@@ -87,8 +87,9 @@ async fn a_claim_and_a_network_policy_come_with_the_driver_and_go_with_the_run(n
     }
 }
 
-/// The driver, and one object of each kind that comes with it. A lost reply does not make the application fail.
-async fn a_lost_reply_is_tried_again_and_finds_what_it_has_made(namespace: &Namespace, proxy: &Proxy) {
+/// Loses the replies to the creation of the driver and of one object of each kind that it needs; the application must
+/// not fail.
+async fn a_request_with_a_lost_reply_is_retried_and_finds_its_object(namespace: &Namespace, proxy: &Proxy) {
     let lost = ["/native-lost/services", "/native-lost/configmaps", "/native-lost/pods"]
         .map(|path| proxy.hold(Call { method: "POST", path }, Moment::After));
     namespace.apply(&application("pi"));
@@ -109,7 +110,7 @@ fn submissions(outcome: &str) -> String {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_and_said() {
+async fn failed_native_submissions_are_reported_or_left_to_spark_submit() {
     let refused = Namespace::new("native-refused").await;
     let large = refused.beside("native-large").await;
     let odd = refused.beside("native-fallback").await;
@@ -118,14 +119,14 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
     kubectl(&["delete", "namespace", doomed.name, "--wait=false"]);
     let _node = SubmissionNode::of(&odd, &stand_in()).start().await;
     let operator = Operator::start(&refused).await;
-    what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(&refused).await;
-    a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(&large).await;
-    what_only_spark_submit_can_do_is_left_to_it_and_said(&odd, &operator).await;
-    in_a_namespace_that_is_being_deleted_nothing_is_begun(&doomed).await;
+    a_refusal_of_the_api_server_is_reported_verbatim_and_leaves_nothing(&refused).await;
+    a_configuration_too_large_for_a_config_map_is_refused_by_name(&large).await;
+    a_feature_step_is_left_to_spark_submit_and_reported(&odd, &operator).await;
+    an_application_in_a_terminating_namespace_fails(&doomed).await;
     let foreign = refused.beside("foreign-pod").await;
-    a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(&foreign).await;
+    a_foreign_pod_with_the_drivers_name_is_reported_and_left_alone(&foreign).await;
     let monitored = refused.beside("monitoring").await;
-    lifecycle::monitoring::the_config_map_is_each_runs_own(&monitored).await;
+    lifecycle::monitoring::each_run_has_its_own_config_map(&monitored).await;
     drop(operator);
     // No controller finalizes namespaces in this cluster, so the test does.
     doomed.clear::<SparkApplication>().await;
@@ -134,7 +135,7 @@ async fn what_cannot_be_submitted_natively_is_refused_or_left_to_spark_submit_an
     kubectl_with(&finalized, &["replace", "--raw", &path, "-f", "-"]);
 }
 
-async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(namespace: &Namespace) {
+async fn a_refusal_of_the_api_server_is_reported_verbatim_and_leaves_nothing(namespace: &Namespace) {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": namespace.name},
         "spec": {"hard": {"pods": "0"}},
@@ -151,7 +152,7 @@ async fn what_the_api_server_refuses_is_said_in_its_words_and_nothing_is_left(na
     );
 }
 
-async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(namespace: &Namespace) {
+async fn a_configuration_too_large_for_a_config_map_is_refused_by_name(namespace: &Namespace) {
     let mut large = application("pi");
     // A spec may have 768 KiB. In a properties file, Java escapes each colon with a backslash, so the file becomes too
     // large.
@@ -167,7 +168,7 @@ async fn a_configuration_that_no_config_map_can_hold_is_refused_with_its_name(na
     assert_eq!(namespace.list::<Service>().await, Vec::<Value>::new());
 }
 
-async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace: &Namespace) {
+async fn a_foreign_pod_with_the_drivers_name_is_reported_and_left_alone(namespace: &Namespace) {
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});
     namespace.apply(&plain_pod(&json!({"name": "pi-driver", "ownerReferences": [owner]})));
@@ -180,11 +181,11 @@ async fn a_foreign_pod_under_the_drivers_name_is_named_and_left_alone(namespace:
     assert_eq!(
         namespace.submission_pods_ever().await,
         Vec::<String>::new(),
-        "no JVM was needed to find that out"
+        "no submission pod was needed to detect it"
     );
 }
 
-async fn in_a_namespace_that_is_being_deleted_nothing_is_begun(namespace: &Namespace) {
+async fn an_application_in_a_terminating_namespace_fails(namespace: &Namespace) {
     let message = namespace.failure("pi").await;
     assert!(message.contains("because it is being terminated"), "{message}");
 }
@@ -200,7 +201,7 @@ async fn refused(namespace: &Namespace) -> String {
     failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
 }
 
-/// Takes the owner from the Service that the killed operator has created. Returns the Service's name.
+/// Removes the owner of the Service that the killed operator has created. Returns the Service's name.
 async fn no_longer_ours(namespace: &Namespace) -> String {
     let [service] = &namespace.list::<Service>().await[..] else { panic!("one Service") };
     let name = service["metadata"]["name"].as_str().unwrap();
@@ -208,7 +209,7 @@ async fn no_longer_ours(namespace: &Namespace) -> String {
     name.to_owned()
 }
 
-async fn somebody_elses_object_of_a_childs_name_is_left_alone(namespace: &Namespace, name: &str) {
+async fn a_foreign_object_with_the_name_of_a_child_is_left_alone(namespace: &Namespace, name: &str) {
     let expected = format!("Service {name} already exists and is not this application's: delete it");
     assert_eq!(namespace.failure("pi").await, expected);
     assert_eq!(namespace.pod("pi-driver").await, None);
@@ -217,7 +218,7 @@ async fn somebody_elses_object_of_a_childs_name_is_left_alone(namespace: &Namesp
 }
 
 /// The first run is never recorded, and a run of the edited application takes its place.
-async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(namespace: &Namespace) {
+async fn an_edit_during_an_interrupted_submission_leaves_no_old_objects(namespace: &Namespace) {
     let submitted = namespace.reaches("pi", "SUBMITTED").await;
     let driver = namespace.pod("pi-driver").await.unwrap();
     let arguments = driver["spec"]["containers"][0]["args"].as_array().unwrap();
@@ -227,7 +228,7 @@ async fn killed_halfway_and_edited_meanwhile_it_leaves_nothing_of_the_first_try(
 }
 
 /// The operator leaves an application with a feature step of the user's to `spark-submit`, and counts such applications.
-async fn what_only_spark_submit_can_do_is_left_to_it_and_said(namespace: &Namespace, operator: &Operator) {
+async fn a_feature_step_is_left_to_spark_submit_and_reported(namespace: &Namespace, operator: &Operator) {
     let mut odd = application("pi");
     odd["spec"]["sparkConf"] = json!({"spark.kubernetes.driver.pod.featureSteps": "com.example.Step"});
     namespace.apply(&odd);

@@ -65,7 +65,7 @@ impl Neighbour {
             configure(kind, namespace.name, &neighbour.0);
         }
         let probe = plain_pod(&json!({"name": "probe"}));
-        eventually("the API server has heard of it", async || {
+        eventually("the API server calls the webhook", async || {
             let before = neighbour.0.asked();
             calls::tried_in(namespace.name, &probe)?;
             seen(neighbour.0.asked() == before + KINDS.len(), neighbour.0.asked())

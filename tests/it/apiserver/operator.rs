@@ -187,7 +187,7 @@ impl Operator {
             seen(status == 200, body)
         })
         .await;
-        // The API server may learn of a new caBundle only a moment after the operator is ready.
+        // The API server may learn of a new caBundle only shortly after the operator is ready.
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -231,7 +231,7 @@ impl Operator {
 
     /// Waits until a metric fulfils `condition`.
     pub(crate) async fn measures(&self, name: &str, condition: impl Fn(f64) -> bool) {
-        eventually(&format!("{name} is as it should be"), async || {
+        eventually(&format!("{name} has the expected value"), async || {
             let value = self.metric(name).await?;
             seen(condition(value), value)
         })
@@ -240,7 +240,7 @@ impl Operator {
 
     /// Waits until the operator has taken this many applications from its queue, and its queue is empty.
     pub(crate) async fn has_looked_at(&self, applications: usize) {
-        eventually(&format!("it has looked at {applications} applications"), async || {
+        eventually(&format!("it has reconciled {applications} applications"), async || {
             let looked =
                 self.metric("workqueue_queue_duration_seconds_count{controller=\"sparkapplication\",name=\"sparkapplication\"}").await?;
             let waiting = self.metric("workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}").await?;
@@ -373,7 +373,7 @@ pub(crate) fn spark_home() -> &'static Path {
     &HOME
 }
 
-/// Returns where the Spark is unpacked that these flags ask for.
+/// Returns the folder with the unpacked Spark that these flags select.
 pub(crate) fn unpacked(flags: &[&str]) -> PathBuf {
     let output = run("tests/tools/cluster/cluster", &[&["spark-home"], flags].concat(), "");
     PathBuf::from(program::printed(output).trim())

@@ -7,7 +7,7 @@ const SHORT: Duration = Duration::from_secs(5);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_operator_whose_api_server_was_down_and_that_was_cut_off_goes_on() {
+async fn an_operator_continues_after_an_outage_and_after_a_partition() {
     let namespace = Namespace::new("outage").await;
     let cut_off = namespace.beside("outage-cut-off").await;
     let proxy = Proxy::start().await;
@@ -38,7 +38,7 @@ async fn elected(namespace: &Namespace, proxy: &Proxy) -> Operator {
 }
 
 /// Makes the API server unreachable. Meanwhile one application is created, the driver of another ends, and the status
-/// write of a third is under way. Returns the number of drivers that there were, and the time from the API server's
+/// write of a third is under way. Returns the number of drivers ever created, and the time from the API server's
 /// return until the operator has handled all three.
 async fn goes_on(
     namespace: &Namespace,

@@ -57,7 +57,7 @@ impl Page {
         self.process.0.id()
     }
 
-    /// Sends a request with the token. Returns the status, the address that is led to, and the text.
+    /// Sends a request with the token. Returns the status, the URL of a redirect (or an empty text), and the body.
     pub(crate) async fn ask(
         &self,
         token: &str,
@@ -74,7 +74,7 @@ impl Page {
     }
 }
 
-/// Sends a request with a header. Returns the status, the address that is led to, and the text.
+/// Sends a request with a header. Returns the status, the URL of a redirect (or an empty text), and the body.
 async fn asked(
     client: &Client,
     (name, value): (HeaderName, &str),
@@ -90,24 +90,24 @@ async fn asked(
     (status, to, String::from_utf8(text).unwrap())
 }
 
-/// The form that takes this action on the object whose page is shown.
+/// Returns the form data that requests this action for the object whose page is `shown`.
 fn form(shown: &str, action: &str) -> String {
     let form = shown.split_once(r#"name="form" value=""#).expect(shown).1.split('"').next().unwrap();
     format!("form={form}&action={action}")
 }
 
-/// The form that suspends the application whose page is shown.
+/// Returns the form data that suspends the application whose page is `shown`.
 fn suspend(shown: &str) -> String {
     form(shown, "suspend")
 }
 
-/// Creates a service account of the namespace `home`, which may do this with applications in `namespace`.
+/// Creates a service account of the namespace `home`, which has these verbs on applications in `namespace`.
 pub(crate) fn account(name: &str, home: &str, namespace: &str, verbs: &[&str]) {
     let of_applications = &["sparkapplications"][..];
     account_with(name, home, namespace, &[("sparkoperator.k8s.io", of_applications, verbs)]);
 }
 
-/// Creates a service account of the namespace `home`, which may do this with these resources of these groups in `namespace`.
+/// Creates a service account of `home` with these rights in `namespace`: API group, resources and verbs.
 fn account_with(name: &str, home: &str, namespace: &str, rights: &[(&str, &[&str], &[&str])]) {
     calls::apply(
         &json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
@@ -119,7 +119,7 @@ fn account_with(name: &str, home: &str, namespace: &str, rights: &[(&str, &[&str
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
+async fn concurrent_callers_see_and_do_only_what_each_of_them_may() {
     let namespace = Namespace::new("page").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
     account("editor", "page", "page", &["get", "list", "watch", "patch"]);
@@ -136,7 +136,7 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     let (status, _, text) = page.ask("nonsense", Method::GET, list, "").await;
     assert!(status == StatusCode::UNAUTHORIZED && text.contains("does not accept this token"), "{text}");
 
-    // An authenticating proxy sends the token, and its own cookie; it lets frames pass without either.
+    // An authenticating proxy adds the token and its own cookie to requests, but neither of them to those of frames.
     let request =
         Request::get(pi).header(AUTHORIZATION, format!("Bearer {viewer}")).header(COOKIE, "door=open");
     let text = page.client.request_text(request.body(Vec::new()).unwrap()).await.unwrap();
@@ -151,7 +151,7 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     assert!(of_viewer.contains(lacks) && of_viewer.contains("You lack the right to delete"), "{of_viewer}");
     assert!(!of_editor.contains(lacks) && of_editor.contains("You lack the right to delete"), "{of_editor}");
     let is_suspended = async || namespace.application("pi").await["spec"]["suspend"] == true;
-    // The form of another is as little use as the button that cannot be pressed.
+    // The viewer may send neither the form of its own page, whose button is disabled, nor that of the editor's page.
     for form in [suspend(&of_viewer), suspend(&of_editor)] {
         let (status, _, _) = page.ask(&viewer, Method::POST, pi, &form).await;
         assert_eq!(status, StatusCode::FORBIDDEN);
@@ -161,15 +161,15 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
     assert_eq!((status, &*to), (StatusCode::SEE_OTHER, pi), "{text}");
     assert!(is_suspended().await);
 
-    // The list is watched, so it is as the API server has it.
+    // The page watches the list, so that changes appear in it.
     namespace.create::<SparkApplication>(&application("tau")).await;
-    eventually("the list has the new one", async || {
+    eventually("the list has the new application", async || {
         let shown = page.get(&viewer, list).await;
         seen(shown.contains(">tau<") && shown.contains("2 applications"), shown)
     })
     .await;
     namespace.delete::<SparkApplication>("pi").await;
-    eventually("the list does not have the old one", async || {
+    eventually("the list lacks the deleted application", async || {
         let shown = page.get(&viewer, list).await;
         seen(!shown.contains(">pi<") && shown.contains("1 applications"), shown)
     })
@@ -180,8 +180,8 @@ async fn two_callers_side_by_side_see_and_do_what_each_of_them_may() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
-    // Of many namespaces the first are asked for.
+async fn bad_input_is_reported_and_the_page_recovers_from_an_outage() {
+    // The page asks for the caller's rights only in the first 200 namespaces, in alphabetical order.
     let namespace = Namespace::new("bad-input").await;
     namespace.create::<SparkApplication>(&application("pi")).await;
     account("guide", "bad-input", "bad-input", &["get", "list", "watch"]);
@@ -192,7 +192,7 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
     let page = Page::of(&namespace, &proxy.cluster()).await;
     let (list, pi) = ("/applications?namespace=bad-input", "/applications/bad-input/pi");
 
-    // That a namespace may not be listed is told, and those that may be are named.
+    // The page says that the caller may not list a namespace, and offers the namespaces that the caller may list.
     for (path, is_told) in [("/applications", false), ("/applications?namespace=kube-system", true)] {
         let shown = page.get(&guide, path).await;
         assert!(shown.contains(&format!(r#"<a href="{list}">bad-input</a>"#)), "{shown}");
@@ -224,13 +224,13 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
     let is_told = |shown: &str| shown.contains("The API server cannot be reached");
     let (status, _, shown) = page.ask(&guide, Method::GET, pi, "").await;
     assert!(status == StatusCode::BAD_GATEWAY && is_told(&shown), "{status} {shown}");
-    eventually("the list is shown as it was, and that it is old", async || {
+    eventually("the last known list is shown, and that the API server cannot be reached", async || {
         let shown = page.get(&guide, list).await;
         seen(shown.contains(">pi</a>") && is_told(&shown), shown)
     })
     .await;
     proxy.line_is(Line::Up);
-    eventually("the page has come back", async || {
+    eventually("the page works again", async || {
         let (of_list, of_pi) = (page.get(&guide, list).await, page.get(&guide, pi).await);
         let is_back = of_list.contains(">pi</a>") && of_pi.contains("pi is <span");
         seen(is_back && !is_told(&of_list), of_list)
@@ -240,7 +240,7 @@ async fn bad_input_is_told_and_an_api_server_that_was_away_comes_back() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn each_button_does_what_it_says_and_schedules_and_servers_have_pages() {
+async fn each_action_works_and_schedules_and_connect_servers_have_pages() {
     let namespace = Namespace::new("actions").await;
     let mut pi = application("pi");
     pi["metadata"]["labels"] = json!({label::SCHEDULED_APP_NAME: "nightly"});
@@ -309,11 +309,12 @@ async fn each_button_does_what_it_says_and_schedules_and_servers_have_pages() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_overview_names_what_waits_and_a_driver_that_starts_or_is_gone_is_told() {
+async fn the_overview_lists_waiting_applications_and_uis_report_missing_drivers() {
     let namespace = Namespace::new("overview").await;
-    // One in each state that lasts: see there.
+    // Applications in each stable state: see `fleet::make`.
     fleet::make(&namespace, 41).await;
-    // Of pods that there are not: for a moment, the API server would refuse those of the next run of this test.
+    // The scope matches no pod: for a short time, the API server would otherwise refuse the pods of the next run of
+    // this test.
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "cores"},
         "spec": {"hard": {"requests.cpu": "10"}, "scopes": ["Terminating"]},
@@ -348,7 +349,7 @@ async fn the_overview_names_what_waits_and_a_driver_that_starts_or_is_gone_is_to
     }
     let shown = page.get(&eve, "/applications/overview/app-20").await;
     assert!(shown.contains("app-20-driver") && shown.contains("Driver and executors"), "{shown}");
-    // Whoever may look at a driver's UI may not kill its jobs.
+    // The right to see a driver's UI does not include the right to kill its jobs.
     let shown = page.get(&eve, "/ui/overview/app-20/").await;
     let (_, frame) = shown.split_once(r#"src="/spark/"#).expect(&shown);
     let (key, _) = frame.split_once("/jobs/").expect(frame);

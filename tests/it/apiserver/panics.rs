@@ -26,7 +26,7 @@ const BUGS: [&str; 4] = [
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_served() {
+async fn a_panic_is_reported_on_its_object_and_other_objects_are_served() {
     let namespace = Namespace::new("panics").await;
     let _no_webhook = no_other_installation();
     let mut registry = Registry::default();
@@ -58,7 +58,7 @@ async fn a_bug_that_is_met_at_one_object_is_told_of_it_and_everybody_else_is_ser
         };
         namespace.has_event(reason, is_it).await;
     }
-    eventually("reconciles that met it are counted, and tried again", async || {
+    eventually("reconciles that panicked are counted and retried", async || {
         let text = metrics::text(&registry);
         let count = |controller: &str| {
             let name = format!("controller_runtime_reconcile_panics_total{{controller=\"{controller}\"}} ");

@@ -7,7 +7,7 @@ const DRAWN: u32 = 3000;
 
 #[test]
 #[ignore = "needs what `make test` builds"]
-fn the_api_servers_json_patch_makes_the_same_pods() {
+fn the_api_servers_json_patch_library_produces_the_same_pods() {
     let golden = cases("customization").into_iter().map(|case| yaml::<Value>(&case.join("pod.before.yaml")));
     let patching = |pod: Value| {
         let patched = customized(&pod).ok()?;

@@ -30,7 +30,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 type Failure = Box<dyn Error + Send + Sync>;
-/// An answer of the API server, or one of the proxy itself.
+/// A response of the API server, or one of the proxy itself.
 type Answer = Response<Either<BoxBody<Bytes, hyper::Error>, Full<Bytes>>>;
 
 /// The number of connections that may wait to be accepted; no test opens so many.
@@ -55,7 +55,7 @@ pub(crate) struct Call {
     pub path: &'static str,
 }
 
-/// The moment at which a request is held.
+/// The point in time at which a request is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {
     /// The API server has not received the request.
@@ -64,7 +64,7 @@ pub(crate) enum Moment {
     After,
 }
 
-/// How the API server can be reached.
+/// The state of the connection to the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Up,
@@ -93,7 +93,7 @@ enum Verdict {
     Reset,
 }
 
-/// What the test has asked of the proxy, and what has passed.
+/// The instructions of the test, and the requests so far.
 #[derive(Default)]
 struct Shared {
     traps: Mutex<Vec<Set>>,
@@ -123,7 +123,7 @@ pub(crate) enum Fault {
     Cut(Moment),
     /// The proxy answers with this status, and the API server does not receive the request.
     Refused(StatusCode),
-    /// The request reaches the API server later by this time.
+    /// The request reaches the API server after this delay.
     Late(Duration),
     /// The request is held until the receiver decides how it continues.
     Held(Moment, oneshot::Sender<Held>),
@@ -175,12 +175,12 @@ impl Proxy {
         Trap { call, caught }
     }
 
-    /// Returns method and address of every request so far, except dry runs.
+    /// Returns the method and the URI of every request so far, except dry runs.
     pub(crate) fn requests(&self) -> Vec<(Method, Uri)> {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    /// Returns those of [`Self::requests`] that change something in `namespace`, except the renewals of its Lease.
+    /// Returns those of [`Self::requests`] that change something in `namespace`, except the renewals of a Lease.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(Method, Uri)> {
         let folder = format!("/namespaces/{namespace}/");
         let mut requests = self.requests();

@@ -1,5 +1,5 @@
-//! Proves that an application for which its namespace has no room is refused. The ResourceQuotas are real, but no
-//! controller counts their use in this cluster, so the test writes their status.
+//! Proves that an application that exceeds a ResourceQuota of its namespace is refused. The ResourceQuotas are real,
+//! but no controller counts their use in this cluster, so the test writes their status.
 
 use super::certificates::bundle;
 use crate::{
@@ -14,7 +14,7 @@ const DENIED: &str = "admission webhook \"validate-sparkoperator-k8s-io-v1beta2-
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_is_none_or_nobody_knows() {
+async fn an_application_is_admitted_only_if_its_quotas_are_known_to_suffice() {
     let namespace = Namespace::new("quota").await;
     let _reviewed = reviewed();
     let allowed = granted(RBAC);
@@ -23,15 +23,15 @@ async fn an_application_is_let_in_if_there_is_room_for_it_and_refused_if_there_i
     let setup = Operator::with(&namespace).through(&proxy).argument(ENFORCED).argument(&known);
     let operator = setup.start().await;
     let quota = Quota::begin(&namespace).await;
-    an_application_is_refused_if_there_is_no_room_for_it(&namespace, &operator, &quota).await;
+    an_application_that_exceeds_its_quota_is_refused(&namespace, &operator, &quota).await;
     namespace.delete::<SparkApplication>("pi").await;
-    an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(&namespace, &proxy).await;
+    an_unresponsive_api_server_leads_to_a_quick_refusal(&namespace, &proxy).await;
     drop(allowed);
-    who_may_not_read_quotas_lets_nothing_in(&namespace).await;
+    an_operator_that_may_not_read_quotas_admits_nothing(&namespace).await;
     operator.stop().await;
 }
 
-async fn an_application_is_refused_if_there_is_no_room_for_it(
+async fn an_application_that_exceeds_its_quota_is_refused(
     namespace: &Namespace,
     operator: &Operator,
     quota: &Quota,
@@ -80,14 +80,14 @@ async fn an_application_is_refused_if_there_is_no_room_for_it(
     assert!(refused.contains(asked), "{refused}");
     calls::tried_in(namespace.name, &server(3)).unwrap();
 
-    // A client that is not the API server has nothing looked up.
+    // For a client other than the API server, the operator reads no ResourceQuota.
     let said = answer_to_a_stranger(namespace, &of_executors(100)).await;
     assert!(said.contains("--webhook-client-ca") && !said.contains("left"), "{said}");
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_they_cannot_be_read() {
+async fn spark_defaults_count_and_nothing_is_admitted_if_they_cannot_be_read() {
     let namespace = Namespace::new("quota-defaults").await;
     let _reviewed = reviewed();
     let _allowed = granted(RBAC);
@@ -117,9 +117,9 @@ async fn what_the_admins_defaults_ask_for_counts_and_nothing_is_let_in_while_the
     assert!(refused.contains(&expected), "{refused}");
 }
 
-async fn who_may_not_read_quotas_lets_nothing_in(namespace: &Namespace) {
-    let refused = eventually("the API server has heard of it", async || {
-        calls::tried_in(namespace.name, &of_executors(1)).err().ok_or_else(|| "it is let in".to_owned())
+async fn an_operator_that_may_not_read_quotas_admits_nothing(namespace: &Namespace) {
+    let refused = eventually("the removal of the right is effective", async || {
+        calls::tried_in(namespace.name, &of_executors(1)).err().ok_or_else(|| "it is admitted".to_owned())
     })
     .await;
     let complaint = "the ResourceQuotas of namespace quota cannot be read, so nobody knows whether there is room: \
@@ -130,10 +130,7 @@ async fn who_may_not_read_quotas_lets_nothing_in(namespace: &Namespace) {
     assert!(refused.contains(&format!("{DENIED}{complaint}")), "{refused}");
 }
 
-async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
-    namespace: &Namespace,
-    proxy: &Proxy,
-) {
+async fn an_unresponsive_api_server_leads_to_a_quick_refusal(namespace: &Namespace, proxy: &Proxy) {
     let tried = || calls::tried_in(namespace.name, &of_executors(1));
     tried().unwrap();
 
@@ -154,7 +151,7 @@ async fn an_api_server_that_does_not_answer_lets_nothing_in_and_holds_nobody_up(
     let refused = tried().unwrap_err();
     assert!(refused.contains(&unknown) && refused.contains("cannot be reached"), "{refused}");
     proxy.line_is(Line::Up);
-    eventually("it is reached again", async || tried()).await;
+    eventually("the API server is reached again", async || tried()).await;
 }
 
 /// Returns the application `pi` with `number` executors.
@@ -184,7 +181,7 @@ async fn answer_to_a_stranger(namespace: &Namespace, application: &Value) -> Str
     answer["response"]["status"]["message"].as_str().unwrap().to_owned()
 }
 
-/// A ResourceQuota with room for two executors and their driver.
+/// A ResourceQuota whose rest suffices for a driver and two executors.
 struct Quota(Value);
 
 impl Quota {

@@ -1,4 +1,4 @@
-//! Proves that the reviews in `tests/data/reviews` are what an API server sends. `UPDATE_GOLDEN=1` records them anew.
+//! Proves that the reviews in `tests/data/reviews` are what an API server sends. `UPDATE_GOLDEN=1` records them again.
 
 use super::{neighbour::Neighbour, spark::make_executor};
 use crate::apiserver::prelude::*;

@@ -1,26 +1,26 @@
 //! Tests the errors and warnings that a user sees when applying an application.
 
-use super::{client_requests, edits, gangs, told};
+use super::{client_requests, edits, gangs, validation_agreement};
 use crate::{apiserver::prelude::*, program};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn applications_that_cannot_work_are_refused_and_others_are_warned_of_completed_and_run() {
+async fn invalid_applications_are_refused_and_others_get_warnings_and_defaults() {
     let namespace = Namespace::new("refusals").await;
     let _reviewed = reviewed();
     let _operator = Operator::start(&namespace).await;
-    what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(&namespace).await;
+    ineffective_fields_cause_warnings_and_missing_ones_get_defaults(&namespace).await;
     let all = namespace.beside("told").await;
-    told::the_api_server_refuses_what_validation_refuses_and_nothing_else(&all);
+    validation_agreement::the_api_server_refuses_exactly_what_validation_refuses(&all);
     let gitops = namespace.beside("gitops").await;
-    edits::a_manifest_that_comes_again_starts_no_run_and_nothing_drifts_from_it(&gitops).await;
+    edits::a_reapplied_manifest_starts_no_run_and_causes_no_drift(&gitops).await;
     let clients = namespace.beside("clients").await;
-    client_requests::what_other_programs_send_is_taken_and_gets_a_driver(&clients).await;
+    client_requests::requests_of_other_programs_are_accepted_and_get_a_driver(&clients).await;
     let examples = namespace.beside("gang-examples").await;
-    gangs::the_sums_are_those_of_the_drivers_of_all_examples(&examples).await;
+    gangs::computed_requests_equal_those_of_the_drivers_of_all_examples(&examples).await;
 }
 
-async fn what_has_no_effect_is_warned_of_and_what_was_left_out_is_filled_in(namespace: &Namespace) {
+async fn ineffective_fields_cause_warnings_and_missing_ones_get_defaults(namespace: &Namespace) {
     let mut old = application("old");
     // A suspended application stays New, so that the operator does not write to it.
     old["spec"]["suspend"] = json!(true);

@@ -40,7 +40,7 @@ async fn no_pod_is_refused_while_replicas_are_restarted_behind_a_service() {
 /// replica submitted before that, the API server could not reach the webhook and would refuse the driver.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn nothing_is_submitted_before_the_api_server_finds_the_webhook() {
+async fn nothing_is_submitted_before_the_api_server_reaches_the_webhook() {
     let namespace = Namespace::new("not-found-yet").await;
     let balancer = Balancer::start(&[0]).await;
     let _route = Route::url(balancer.port);

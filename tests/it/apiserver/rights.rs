@@ -11,7 +11,7 @@ use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_nothing_there() {
+async fn an_operator_of_listed_namespaces_needs_and_uses_no_rights_in_others() {
     let namespace = Namespace::new("rights").await;
     let (another, elsewhere) = (namespace.beside("rights-b").await, namespace.beside("rights-other").await);
     let _no_other = no_other_installation();
@@ -35,7 +35,7 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
         "/customresourcedefinitions/", "webhookconfigurations/team-a-webhook",
         "metadata.name%3Dteam-a-webhook",
     ];
-    // Every account may ask for its own rights and for the version of Kubernetes.
+    // Every account may query its own rights and the version of Kubernetes.
     let open_to_all = ["/selfsubject", "/version"];
     let paths: BTreeSet<_> = proxy.requests().into_iter().map(|(_, uri)| uri.to_string()).collect();
     let others: Vec<_> = paths
@@ -44,14 +44,14 @@ async fn an_operator_of_named_namespaces_needs_no_rights_in_others_and_reads_not
         .filter(|path| !by_name.iter().chain(&open_to_all).any(|part| path.contains(part)))
         .collect();
     assert!(others.is_empty(), "{others:#?}");
-    assert!(paths.len() > 30, "the proxy has seen its calls: {paths:#?}");
+    assert!(paths.len() > 30, "the operator's requests go through the proxy: {paths:#?}");
     operator.stop().await;
 }
 
 /// A tenant may delete its namespace, and with it the operator's Role in this namespace.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
+async fn a_namespace_without_rights_delays_no_other_namespace() {
     let namespace = Namespace::new("rights").await;
     let another = namespace.beside("rights-b").await;
     let _no_other = no_other_installation();
@@ -78,11 +78,11 @@ async fn a_namespace_without_rights_keeps_nobody_else_waiting() {
     is_not_ready(&operator, "permissions", &["create pods in namespace rights-b", helps]).await;
 }
 
-/// Nothing keeps two operators from the same namespace, but they start no run twice, and say who has begun what the other
-/// goes on with.
+/// Two operators may be configured for the same namespace. They start no run twice, and an event reports a run that one
+/// of them continues and the other has submitted.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn two_installations_start_each_run_once_report_each_other_and_one_goes_without_the_other() {
+async fn two_installations_start_each_run_once_and_report_each_other() {
     let namespace = Namespace::new("rights").await;
     let another = namespace.beside("rights-b").await;
     let _no_other = no_other_installation();
@@ -92,7 +92,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
     namespace.reaches("pi", "SUBMITTED").await;
     let b = Installation::begin("team-b", "rights,rights-b", WEBHOOK_PORT + BESIDE);
     let second = b.operator(&namespace).beside().elected().spawn();
-    eventually("the second one leads too, and is ready", async || {
+    eventually("the second operator leads too, and is ready", async || {
         let leads = second.metric("leader_election_master_status{name=\"team-b-lock\"}").await?;
         let (status, why) = second.get(HEALTH, "/readyz").await?;
         seen(leads == 1.0 && status == 200, (leads, why))
@@ -106,7 +106,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
     for i in 0..5 {
         namespace.reaches(&format!("pi-{i}"), "SUBMITTED").await;
     }
-    // One goes without the other.
+    // One installation is removed, and the other continues.
     drop(a);
     first.stop().await;
     another.apply(&application("ypsilon"));
@@ -123,7 +123,7 @@ async fn two_installations_start_each_run_once_report_each_other_and_one_goes_wi
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn who_may_not_create_ingresses_gets_none_through_an_application() {
+async fn a_user_without_the_right_gets_no_ingress_through_an_application() {
     let namespace = Namespace::new("rights").await;
     let _reviewed = reviewed();
     let operator = Operator::start(&namespace).await;
@@ -146,7 +146,7 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     eventually("alice may create applications", async || try_kubectl_with(&inside(), &create)).await;
     // An earlier run of this test may have given alice the right (see below).
     namespace.kubectl(&["delete", "rolebinding", "alice-ingresses", "--ignore-not-found"]);
-    calls::is_known(false, "alice", "ingresses.networking.k8s.io", namespace.name).await;
+    calls::until_may_create(false, "alice", "ingresses.networking.k8s.io", namespace.name).await;
     for (application, field, resource, kind) in [
         (
             at("outside", "login.example.com"),
@@ -201,11 +201,9 @@ async fn who_may_not_create_ingresses_gets_none_through_an_application() {
     operator.stop().await;
 }
 
-/// The level `restricted` of Pod Security allows all pods of the first example. Needs an operator. That it allows submission
-/// pods is in `node::submission_pods`, and the operator's own namespace has this level.
-pub(super) async fn the_strictest_level_of_pod_security_lets_everything_run_and_all_ports_are_open(
-    namespace: &Namespace,
-) {
+/// The Pod Security level `restricted` admits the pods of the examples `spark-pi` and `spark-connect`. Needs an
+/// operator. Submission pods are tested in `node::submission_pods`, and the operator's own namespace has this level.
+pub(super) async fn restricted_pod_security_admits_all_pods_and_all_ports_are_open(namespace: &Namespace) {
     let level = "pod-security.kubernetes.io/enforce=restricted";
     kubectl(&["label", "namespace", namespace.name, level]);
     let privileged = plain_pod(&json!({"name": "any"}));

@@ -21,13 +21,13 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
     let said = certs(&["rotate"]);
     assert!(said.contains("new leaf, valid until") && said.contains("show it to new connections"), "{said}");
     assert_ne!(secret(), first_secret);
-    assert_eq!(bundle(), first_ca, "a leaf has no need of another CA");
+    assert_eq!(bundle(), first_ca, "a new leaf needs no new CA");
 
     let said = certs(&["rotate", "--ca"]);
     assert!(said.contains("new CA, valid until") && said.contains("drop the old one"), "{said}");
     let said = certs(&["rotate"]);
     assert!(said.contains("a new CA is on its way already"), "{said}");
-    eventually("the old CA has gone", async || {
+    eventually("the old CA is not trusted any more", async || {
         let now = bundle();
         seen(now == ca() && cas(&now) == 1 && now != first_ca, cas(&now))
     })
@@ -36,7 +36,7 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
     // Deleted certificates are replaced in the same way.
     let second_ca = bundle();
     calls::delete(PATH);
-    eventually("the deleted CA has gone too", async || {
+    eventually("the deleted CA is not trusted any more", async || {
         let now = bundle();
         seen(cas(&now) == 1 && now != second_ca, cas(&now))
     })
@@ -61,7 +61,7 @@ async fn two_operators_share_the_secret_without_fighting() {
     let arrivals = Arrivals::begin(namespace.name);
     let first_ca = bundle();
     certs(&["rotate", "--ca"]);
-    eventually("the old CA has gone", async || {
+    eventually("the old CA is not trusted any more", async || {
         let now = bundle();
         seen(now == ca() && cas(&now) == 1 && now != first_ca, cas(&now))
     })
@@ -87,7 +87,7 @@ async fn two_operators_share_the_secret_without_fighting() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_admin_sees_who_trusts_what_what_does_not_go_together_and_the_name_of_the_service() {
+async fn certs_show_reports_trusted_cas_mismatches_and_the_service_name() {
     let namespace = Namespace::new("certs-show").await;
     let operator = Operator::start(&namespace).await;
     let said = certs(&["show"]);
@@ -97,7 +97,7 @@ async fn an_admin_sees_who_trusts_what_what_does_not_go_together_and_the_name_of
     assert!(said.ends_with("All agree.\n"), "{said}");
     operator.stop().await;
 
-    // A Service of another name is in the next leaf.
+    // The next leaf has the new name of the Service.
     let before = bundle();
     let operator = Operator::with(&namespace).argument("--webhook-svc-name=renamed").start().await;
     assert!(certs(&["show"]).contains("renamed.spark-operator.svc,localhost"), "{}", certs(&["show"]));

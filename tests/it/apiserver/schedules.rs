@@ -1,20 +1,20 @@
-//! Proves that each time of a schedule has exactly one application at an API server. What a schedule decides is in
-//! `tests/data/schedules` and `tests/exploration`.
+//! Proves that exactly one application is created at an API server for each due time of a schedule. The decisions are
+//! tested by `tests/data/schedules` and `tests/exploration`.
 
 use crate::apiserver::prelude::*;
 use jiff::{RoundMode, ToSpan, Unit, ZonedRound, tz::TimeZone};
 
-/// The period of most schedules in seconds: enough for an application to be created and seen.
+/// The period of most schedules in seconds: long enough for an application to be created and seen.
 const PERIOD: i64 = 2;
 const STARTED: &str = "spark_operator_scheduled_runs_started_total";
 
-/// The name of the first application of another schedule, `taken`, is somebody else's.
+/// An application of another owner has the name of the first application of the schedule `taken`.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
+async fn each_due_time_gets_an_application_and_old_ones_are_pruned() {
     let namespace = Namespace::new("schedules").await;
     let operator = Operator::start(&namespace).await;
-    // Long enough to check the results of one time before the next.
+    // Long enough to check the results of one due time before the next.
     let period = 6.seconds();
     namespace.apply(&schedule("taken", &json!({"schedule": "@every 6s"})));
     let made = namespace.get::<ScheduledSparkApplication>("taken").await.unwrap();
@@ -28,7 +28,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
         .await;
     let there = namespace.application(name(&foreign)).await;
     assert_eq!(there["metadata"]["uid"], foreign["metadata"]["uid"]);
-    is_told(&namespace, "taken", "ScheduledRunSkipped").await;
+    is_reported(&namespace, "taken", "ScheduledRunSkipped").await;
     let first = nth_run(&namespace, "often", 1).await;
 
     let made = namespace.get::<ScheduledSparkApplication>("often").await.unwrap();
@@ -55,7 +55,7 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     let status = status_has(&namespace, "often", &recorded).await;
     assert!((slot..next).contains(&time(&status["lastRun"])), "{status}");
 
-    // The next time of `taken` has an application of its own.
+    // The next due time of `taken` has an application of its own.
     let other = nth_run(&namespace, "taken", 1).await;
     assert!(slot_of(&other) > foreign_slot, "{other}");
     let second = nth_run(&namespace, "often", 2).await;
@@ -67,22 +67,22 @@ async fn an_application_is_made_for_each_time_and_old_ones_go_when_one_ends() {
     for run in [&first, &second] {
         completes(&namespace, name(run)).await;
     }
-    // The first is deleted, and the schedule is suspended.
+    // The first application is pruned. The schedule is suspended, so it has no next run.
     let pruned = json!({"pastSuccessfulRunNames": [name(&second)], "nextRun": null});
     status_has(&namespace, "often", &pruned).await;
     namespace.is_gone::<SparkApplication>(name(&first)).await;
     for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
-        is_told(&namespace, "often", reason).await;
+        is_reported(&namespace, "often", reason).await;
     }
     has_started(&operator, 3.0).await;
     assert_eq!(operator.metric("spark_operator_scheduled_run_lag_seconds_count").await, Ok(3.0));
 }
 
-/// Once, a `Forbid` schedule listed the namespace's pods at each due time, and thousands may be due in one minute. The name
-/// of this schedule is one letter longer than names of runs with nanoseconds leave room for.
+/// An earlier version listed the namespace's pods at each due time of a `Forbid` schedule, and thousands may be due in
+/// one minute. The name of this schedule is one letter too long for names of runs with nanoseconds.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_is_recorded() {
+async fn a_forbid_schedule_lists_pods_once_and_a_crash_loses_no_run() {
     let namespace = Namespace::new("schedule-lists").await;
     let proxy = Proxy::start().await;
     let reviewed = reviewed();
@@ -92,7 +92,7 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
     };
     let operator = setup().start().await;
     let alone = "a".repeat(44);
-    // Somebody has copied one of its runs, and the copy does not end: it is no run of the schedule.
+    // A user has copied a run with its label, and the copy does not end: it does not count as a run of the schedule.
     let mut copy = application("copy");
     copy["metadata"]["labels"] = json!({"sparkoperator.k8s.io/scheduled-app-name": alone});
     namespace.apply(&copy);
@@ -102,7 +102,7 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
     let mut last = String::new();
     for _ in 0..3 {
         let begun = |it: &Value| it["status"]["lastRunName"].as_str().is_some_and(|name| name != last);
-        let it = namespace.until::<ScheduledSparkApplication>(&alone, "has begun another", begun).await;
+        let it = namespace.until::<ScheduledSparkApplication>(&alone, "has started another run", begun).await;
         it["status"]["lastRunName"].as_str().unwrap().clone_into(&mut last);
         let slot = slot_of(&namespace.application(&last).await).as_second();
         assert_eq!(last, format!("{alone}-{slot}"));
@@ -112,10 +112,10 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
     let of_pods = requests.iter().filter(|(_, uri)| uri.path().ends_with("/schedule-lists/pods"));
     assert_eq!(of_pods.filter(|(method, _)| *method == Method::GET).count(), 1);
     suspend(&namespace, &alone);
-    // The API server would call a webhook that does not answer.
+    // While no operator runs, the API server would call a webhook that does not answer.
     drop(reviewed);
     let unrecorded = namespace.beside("schedule-unrecorded").await;
-    after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for(
+    after_a_crash_a_run_is_recorded_and_pruned_and_a_missed_one_is_started(
         &unrecorded,
         &proxy,
         operator,
@@ -125,7 +125,7 @@ async fn a_schedule_that_runs_alone_asks_once_for_pods_and_after_a_crash_a_run_i
 }
 
 /// Needs an operator behind this proxy, and the settings of the next one.
-async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_up_for(
+async fn after_a_crash_a_run_is_recorded_and_pruned_and_a_missed_one_is_started(
     namespace: &Namespace,
     proxy: &Proxy,
     operator: Operator,
@@ -152,24 +152,24 @@ async fn after_a_crash_a_run_is_recorded_and_pruned_and_what_was_missed_is_made_
 
     let operator = next.start().await;
     status_has(namespace, "yearly", &json!({"lastTrigger": "now"})).await;
-    eventually("it is pruned", async || {
+    eventually("the run is pruned", async || {
         let runs = runs(namespace, "yearly").await;
         seen(runs.is_empty(), runs.iter().map(name).collect::<Vec<_>>())
     })
     .await;
-    eventually("slots were missed, and one was made up for", async || {
+    eventually("slots were missed, and a run was started for one of them", async || {
         let missed = operator.metric("spark_operator_scheduled_runs_missed_total").await?;
         let made_up = runs(namespace, "often").await.len() > before;
         seen(missed >= 1.0 && made_up, (missed, made_up))
     })
     .await;
-    is_told(namespace, "often", "ScheduledRunsMissed").await;
+    is_reported(namespace, "often", "ScheduledRunsMissed").await;
 }
 
-/// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns how much later
-/// each application was created.
+/// Creates `many` schedules, with these fields in their specs, that are due at the same time. Returns the delay
+/// with which each application was created.
 pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) -> Vec<SignedDuration> {
-    /// The number of requests that the test has under way at once.
+    /// The number of requests that the test sends at once.
     const AT_ONCE: usize = 32;
     let namespace = Namespace::new(namespace).await;
     let operator = Operator::start(&namespace).await;
@@ -177,7 +177,7 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
         let moment = json!({"metadata": {"generateName": "moment-"}});
         created(&namespace.create::<ConfigMap>(&moment).await)
     };
-    // The first full minute after the time needed to create all schedules, with ten times the usual duration.
+    // The first full minute after all schedules have been created, which may take ten times the usual duration.
     let seconds = 20 + i64::try_from(many / 30).unwrap();
     let earliest = clock().await.checked_add(seconds.seconds()).unwrap().to_zoned(TimeZone::UTC);
     let up = ZonedRound::new().smallest(Unit::Minute).mode(RoundMode::Ceil);
@@ -191,28 +191,28 @@ pub(crate) async fn crowd(namespace: &'static str, many: usize, spec: &Value) ->
     });
     made.buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
     assert_eq!(operator.metric(STARTED).await, Ok(0.0), "none is due yet");
-    // Where a report is late, it looks once more: 76 of 4,000 were measured.
-    let rests = async |times: usize| {
-        eventually(&format!("it has looked {times} times at each, and rests"), async || {
-            let before = looks(&operator).await;
+    // If the watch reports a change late, there is one more reconcile: 76 of 4,000 were measured.
+    let is_idle_after = async |times: usize| {
+        eventually(&format!("each is reconciled {times} times, and the operator is idle"), async || {
+            let before = reconciles(&operator).await;
             sleep(Duration::from_secs(2)).await;
-            let looks = looks(&operator).await;
-            seen(looks == before && (times * many..=times * many + many / 4).contains(&looks), looks)
+            let now = reconciles(&operator).await;
+            seen(now == before && (times * many..=times * many + many / 4).contains(&now), now)
         })
         .await;
     };
-    // It looks when a schedule is created, and at its own status.
-    rests(2).await;
+    // A schedule is reconciled when it is created, and when its status is written.
+    is_idle_after(2).await;
     sleep(Duration::try_from(slot.timestamp().duration_since(clock().await)).unwrap_or_default()).await;
     has_started(&operator, many as f64).await;
 
     let runs = namespace.list::<SparkApplication>().await;
     let names: BTreeSet<_> = runs.iter().map(name).collect();
     assert_eq!(names.len(), many);
-    // It has looked when the schedule was due, and at the application that it created and its own status together.
-    rests(4).await;
+    // Further reconciles: when the schedule was due, and one for both its new application and its written status.
+    is_idle_after(4).await;
     operator.stop().await;
-    // What is measured next in this cluster is without them.
+    // The objects must not affect the next measurement in this cluster.
     namespace.clear::<Service>().await;
     namespace.clear::<ConfigMap>().await;
     runs.iter().map(|run| created(run).duration_since(slot_of(run))).collect()
@@ -224,13 +224,13 @@ async fn has_started(operator: &Operator, count: f64) {
 }
 
 /// Returns the number of reconciles of schedules; failed ones, which are retried, are not counted.
-async fn looks(operator: &Operator) -> usize {
-    let mut looks = 0.0;
+async fn reconciles(operator: &Operator) -> usize {
+    let mut sum = 0.0;
     for result in ["success", "requeue_after"] {
         let labels = format!("{{controller=\"scheduledsparkapplication\",result=\"{result}\"}}");
-        looks += operator.metric(&format!("controller_runtime_reconcile_total{labels}")).await.unwrap();
+        sum += operator.metric(&format!("controller_runtime_reconcile_total{labels}")).await.unwrap();
     }
-    looks as usize
+    sum as usize
 }
 
 /// Returns the smallest schedule with this name, with these fields in its spec.
@@ -253,7 +253,7 @@ async fn runs(namespace: &Namespace, schedule: &str) -> Vec<Value> {
 
 /// Waits until the schedule has `count` applications, and returns the last of them.
 async fn nth_run(namespace: &Namespace, schedule: &str, count: usize) -> Value {
-    eventually(&format!("{schedule} has made {count}"), async || {
+    eventually(&format!("{schedule} has created {count}"), async || {
         let mut runs = runs(namespace, schedule).await;
         if runs.len() < count { Err(format!("{} runs", runs.len())) } else { Ok(runs.swap_remove(count - 1)) }
     })
@@ -267,7 +267,7 @@ async fn status_has(namespace: &Namespace, schedule: &str, expected: &Value) -> 
 }
 
 /// Waits until there is an event with this reason about a schedule; events are sent after the status is written.
-async fn is_told(namespace: &Namespace, schedule: &str, reason: &str) {
+async fn is_reported(namespace: &Namespace, schedule: &str, reason: &str) {
     namespace.has_event(reason, |event| event["regarding"]["name"] == schedule).await;
 }
 

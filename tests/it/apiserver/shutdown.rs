@@ -1,4 +1,4 @@
-//! Proves that the operator ends promptly and cleanly when asked to.
+//! Proves that the operator stops promptly and cleanly on SIGTERM.
 
 use crate::apiserver::prelude::*;
 
@@ -8,7 +8,7 @@ const PROMPT: Duration = Duration::from_secs(3);
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_operator_that_has_not_seen_everything_yet_stops_promptly() {
+async fn an_operator_that_still_lists_objects_stops_promptly() {
     let namespace = Namespace::new("stop-early").await;
     for path in ["/v1beta2/sparkapplications", "/v1beta2/scheduledsparkapplications"] {
         let proxy = Proxy::start().await;
@@ -23,12 +23,12 @@ async fn an_operator_that_has_not_seen_everything_yet_stops_promptly() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_pod_outlives_the_operator_and_the_next_one_records_what_it_has_made() {
+async fn a_submission_pod_outlives_the_operator_and_the_next_records_its_driver() {
     let namespace = Namespace::new("stop-busy").await;
     let node = SubmissionNode::of(&namespace, &stand_in()).env("STAND_IN_PAUSE", "0.5").start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
     namespace.apply(&application("pi"));
-    // The driver is half made.
+    // The driver exists, and its ConfigMaps do not yet.
     namespace.there::<Pod>("pi-driver").await;
     let asked = Instant::now();
     operator.stop().await;

@@ -1,10 +1,10 @@
-//! Proves that the admin's own configuration of Spark and Hadoop is used with both submitters.
+//! Proves that the admin's own configuration files of Spark and Hadoop are used with both submitters.
 
 use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn the_admins_spark_configuration_is_below_the_applications_for_both_submitters() {
+async fn applications_override_the_admins_spark_configuration_for_both_submitters() {
     let natively = Namespace::new("spark-conf-dir").await;
     let by_pod = natively.beside("spark-conf-dir-pods").await;
     let directory = natively.folder.join("conf");
@@ -21,12 +21,12 @@ async fn the_admins_spark_configuration_is_below_the_applications_for_both_submi
     let setup = Operator::with(&natively).env("SPARK_CONF_DIR", directory.to_str().unwrap());
     let operator = setup.env("HADOOP_CONF_DIR", hadoop.to_str().unwrap()).start().await;
     for (namespace, submitter) in [(&natively, "native"), (&by_pod, "spark-submit")] {
-        is_below(namespace, submitter).await;
+        is_overridden(namespace, submitter).await;
     }
     assert!(!operator.log().contains("evil"));
 }
 
-async fn is_below(namespace: &Namespace, submitter: &str) {
+async fn is_overridden(namespace: &Namespace, submitter: &str) {
     let mut pi = application("pi");
     pi["metadata"]["annotations"]["sparkoperator.k8s.io/submitter"] = json!(submitter);
     pi["spec"]["driver"]["memory"] = json!("512m");

@@ -5,7 +5,7 @@ use crate::{apiserver::prelude::*, program::printed};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn list_shows_what_there_is_and_diff_what_would_change() {
+async fn list_shows_applications_and_diff_shows_what_would_change() {
     let namespace = Namespace::new("sparkctl").await;
     let nothing = (String::new(), "No applications found in namespace sparkctl.\n".to_owned());
     assert_eq!(sparkctl(&["list", "--namespace", "sparkctl"]), nothing);
@@ -38,8 +38,8 @@ async fn list_shows_what_there_is_and_diff_what_would_change() {
 }
 
 /// Includes strings that YAML readers misinterpret or refuse. Needs an operator, and a namespace called `rendered`.
-pub(super) async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant(namespace: &Namespace) {
-    what_is_rendered_of_the_examples_can_be_created();
+pub(super) async fn rendered_objects_can_be_created_and_are_stored_unchanged(namespace: &Namespace) {
+    the_rendered_examples_can_be_created();
     let hard = [
         "two\nlines\n", " blanks ", "\n\n", "tab\t", "cr\r\n", "\u{1}", "\u{85}\u{2028}\u{feff}", "Zoë 😀",
         "yes", "~", "0x1F", "1_000", "12:30:45", "2024-01-01", "<<", "=", "- a", "a: b", "# no",
@@ -82,12 +82,12 @@ pub(super) async fn what_is_rendered_can_be_created_and_arrives_as_it_was_meant(
     }
 }
 
-fn what_is_rendered_of_the_examples_can_be_created() {
+fn the_rendered_examples_can_be_created() {
     let examples = fs::read_dir("manifests/examples").unwrap();
     let examples: Vec<_> = examples.map(|example| example.unwrap().path()).collect();
-    // Natively the operator makes the same: gangs::the_sums_are_those_of_the_drivers_of_all_examples submits them all.
+    // gangs::computed_requests_equal_those_of_the_drivers_of_all_examples submits all examples natively.
     let mut text = String::new();
-    // This API server is too old for Kubernetes' own gangs. Other groups become a comment where spark-submit makes the rest.
+    // This API server is too old for Kubernetes' own gangs. With spark-submit, other groups are rendered as a comment.
     let (without, with): (Vec<_>, Vec<_>) =
         examples.iter().partition(|example| example.ends_with("spark-pi-gang.yaml"));
     for (has_groups, examples) in [(false, without), (true, with)] {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn top_shows_applications_as_they_are_now() {
+async fn top_follows_the_changes_of_applications() {
     let namespace = Namespace::new("screen").await;
     let state = async |name: &str, state: &str, executors: &[&str]| {
         let executors: serde_json::Map<_, _> =
@@ -62,7 +62,7 @@ async fn top_shows_applications_as_they_are_now() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_shell_completes_names_that_the_cluster_knows() {
+async fn a_shell_completes_the_names_of_objects_in_the_cluster() {
     let namespace = Namespace::new("screen").await;
     for name in ["nightly-import", "nightly-report", "pi"] {
         namespace.apply(&application(name));
@@ -98,7 +98,7 @@ async fn a_shell_completes_names_that_the_cluster_knows() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn kubectl_runs_and_completes_it_as_its_plugin() {
+async fn kubectl_runs_and_completes_sparkctl_as_a_plugin() {
     let namespace = Namespace::new("screen").await;
     for name in ["nightly-import", "nightly-report"] {
         namespace.apply(&application(name));

@@ -14,18 +14,18 @@ use submission::submission_pod;
 /// No node runs the submission pods of the first namespaces: the test reports what a kubelet would.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_pod_that_waits_fails_or_is_not_let_in_is_told_of_and_goes() {
+async fn waiting_failed_and_refused_submission_pods_are_reported_and_deleted() {
     let waits = Namespace::new("submission-waits").await;
     let refused = waits.beside("submission-refused").await;
     let foreign = waits.beside("submission-foreign").await;
     let patient = waits.beside("submission-patient").await;
     let _operator = Operator::with(&waits).by_spark_submit().start().await;
     the_status_says_what_a_submission_waits_for_and_why_it_has_failed(&waits).await;
-    a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words(&refused).await;
-    somebody_elses_pod_or_config_map_of_the_name_is_left_alone(&foreign).await;
-    a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for(&patient).await;
+    a_refused_submission_pod_fails_with_the_api_servers_message(&refused).await;
+    a_foreign_pod_or_config_map_of_the_same_name_is_left_alone(&foreign).await;
+    a_failed_submission_is_cleaned_up_during_the_retry_backoff(&patient).await;
     let hangs = waits.beside("submission-hangs").await;
-    a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(&hangs).await;
+    a_running_driver_is_followed_and_its_spark_submit_is_killed(&hangs).await;
 }
 
 async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed(namespace: &Namespace) {
@@ -33,13 +33,13 @@ async fn the_status_says_what_a_submission_waits_for_and_why_it_has_failed(names
     let pod = namespace.submission_pod().await;
     let name = pod["metadata"]["name"].as_str().unwrap();
     assert!(name.starts_with("pi-") && name.ends_with("-submission"), "{name}");
-    // Of a volume that cannot be mounted, events tell alone. What else a submission pod waits for is in the pod.
+    // Only events report a volume that cannot be mounted. All other reasons for waiting are in the pod's status.
     kubelet::cannot_mount(namespace, name).await;
     let long_ago =
         json!([{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     kubelet::says(namespace, name, &json!({"conditions": long_ago})).await;
     let waits = format!("FailedMount: {}", kubelet::CANNOT_MOUNT);
-    // Airflow takes an empty state for begun.
+    // The state must be absent: Airflow takes an empty one for that of a started application.
     let said = json!({"errorMessage": format!("submission pod {name}: {waits}"), "state": null});
     namespace.status_has("pi", &json!({"applicationState": said})).await;
 
@@ -76,9 +76,9 @@ fn by_spark_submit(name: &str) -> Value {
     application
 }
 
-/// Until its driver runs, `spark-submit` may still delete the driver. Once the driver runs, the operator follows it and ends
-/// the `spark-submit`, which here waits for the answer to its last request.
-async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespace: &Namespace) {
+/// Until its driver runs, `spark-submit` may still delete the driver. Once the driver runs, the operator follows it and
+/// deletes the submission pod, whose `spark-submit` here waits for the response to its last request.
+async fn a_running_driver_is_followed_and_its_spark_submit_is_killed(namespace: &Namespace) {
     let proxy = Proxy::start().await;
     let _node = SubmissionNode::of(namespace, &stand_in()).through(&proxy).start().await;
     let last = Call { method: "PATCH", path: "/configmaps/spark-drv-" };
@@ -92,7 +92,7 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespac
     namespace.runs("pi").await;
     let is_ended =
         |pod: &Value| pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == KILLED;
-    namespace.until::<Pod>(name, "was ended from outside", is_ended).await;
+    namespace.until::<Pod>(name, "was killed", is_ended).await;
     held.close();
     kubelet::is_done(namespace, name);
     namespace.has_no_submission().await;
@@ -103,19 +103,19 @@ async fn a_driver_that_runs_is_followed_though_its_spark_submit_goes_on(namespac
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_submission_that_takes_too_long_leaves_no_half_made_driver_and_one_that_waits_delays_nobody() {
+async fn submissions_that_time_out_are_cleaned_up_and_waiting_ones_delay_none() {
     let late = Namespace::new("submission-late").await;
     let setup = Operator::with(&late).argument("--max-submissions=1");
     let _operator = setup.argument("--spark-submit-timeout=5s").start().await;
     submission_pods_that_wait_for_ever_delay_no_other_application(&late.beside("submission-stuck").await)
         .await;
-    a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_driver(&late).await;
+    a_submission_that_times_out_leaves_no_incomplete_driver(&late).await;
 }
 
-async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_driver(namespace: &Namespace) {
+async fn a_submission_that_times_out_leaves_no_incomplete_driver(namespace: &Namespace) {
     let node = SubmissionNode::of(namespace, &stand_in()).env("STAND_IN_PAUSE", "600").start().await;
     namespace.apply(&by_spark_submit("pi"));
-    // The driver is half made.
+    // The driver exists, and its ConfigMaps do not yet.
     namespace.there::<Pod>("pi-driver").await;
     let why = namespace.failure("pi").await;
     assert!(
@@ -129,10 +129,9 @@ async fn a_submission_that_takes_too_long_is_ended_and_leaves_no_half_made_drive
     namespace.has_no_submission().await;
 }
 
-/// A missing service account is refused in the same way, by an admission plugin that this API server does not run.
-async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_servers_words(
-    namespace: &Namespace,
-) {
+/// A pod with a missing service account is refused in the same way, by an admission plugin that this API server does
+/// not run; an admission policy plays the plugin.
+async fn a_refused_submission_pod_fails_with_the_api_servers_message(namespace: &Namespace) {
     namespace.apply(&json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "little"},
         "spec": {"hard": {"requests.memory": "512Mi"}},
@@ -140,17 +139,17 @@ async fn a_submission_pod_that_nobody_lets_in_fails_the_submission_in_the_api_se
     let little = json!({"hard": {"requests.memory": "512Mi"}, "used": {"requests.memory": "0"}});
     namespace.patch_status::<ResourceQuota>("little", &little).await;
     let quota = "-submission\" is forbidden: exceeded quota: little, requested: requests.memory=1Gi";
-    is_not_let_in(namespace, quota).await;
+    is_refused(namespace, quota).await;
     namespace.delete::<ResourceQuota>("little").await;
 
     let missing = "error looking up service account: serviceaccount spark not found";
     let _policy = no_pods(namespace, "submission", missing).await;
-    is_not_let_in(namespace, missing).await;
+    is_refused(namespace, missing).await;
     assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }
 
 /// Applies `pi`, asserts that `pi` fails because its submission pod is refused for `reason`, and deletes `pi`.
-async fn is_not_let_in(namespace: &Namespace, reason: &str) {
+async fn is_refused(namespace: &Namespace, reason: &str) {
     namespace.apply(&application("pi"));
     let why = namespace.failure("pi").await;
     assert!(why.starts_with("failed to create Pod pi-") && why.contains(reason), "{why}");
@@ -158,7 +157,7 @@ async fn is_not_let_in(namespace: &Namespace, reason: &str) {
     namespace.delete::<SparkApplication>("pi").await;
 }
 
-async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone(namespace: &Namespace) {
+async fn a_foreign_pod_or_config_map_of_the_same_name_is_left_alone(namespace: &Namespace) {
     for (kind, own) in [("Pod", "pod"), ("ConfigMap", "map")] {
         let mut pi = application(own);
         pi["spec"]["suspend"] = json!(true);
@@ -177,10 +176,10 @@ async fn somebody_elses_pod_or_config_map_of_the_name_is_left_alone(namespace: &
         assert_eq!(namespace.failure(own).await, expected);
     }
     let left = [namespace.list::<Pod>().await.len(), namespace.list::<ConfigMap>().await.len()];
-    assert_eq!(left, [1, 1], "those that were there");
+    assert_eq!(left, [1, 1], "only the foreign objects are left");
 }
 
-async fn a_submission_that_has_failed_leaves_nothing_while_the_next_is_waited_for(namespace: &Namespace) {
+async fn a_failed_submission_is_cleaned_up_during_the_retry_backoff(namespace: &Namespace) {
     let mut pi = application("pi");
     pi["spec"]["restartPolicy"] = json!({"type": "OnFailure", "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 3600});
     namespace.apply(&pi);

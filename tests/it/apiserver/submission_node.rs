@@ -3,7 +3,7 @@
 //! These tests have an API server without nodes, so a submission pod would wait for ever. A test that submits by
 //! `spark-submit` starts a [`SubmissionNode`] beside its operator. The node binds every submission pod of the test's
 //! namespace to itself, writes the files that the pod mounts, runs the container `spark-submit` with the rights of the
-//! pod's service account, and reports the result as a kubelet does. When a pod is deleted, its process is ended. Paths
+//! pod's service account, and reports the result as a kubelet does. When a pod is deleted, its process is killed. Paths
 //! of the container are replaced by those of this machine; everything else is as the operator has written it.
 
 use super::processes::is_group_alive;
@@ -113,7 +113,7 @@ async fn account(namespace: &str) {
         calls::apply(&object, Some(namespace));
     }
     let account = format!("system:serviceaccount:{namespace}:spark");
-    calls::is_known(true, &account, "pods", namespace).await;
+    calls::until_may_create(true, &account, "pods", namespace).await;
 }
 
 /// Returns the service account `spark` of `namespace` and its rights, as in the manifests.
@@ -205,7 +205,8 @@ impl Machine {
         let submitting = watcher::Config::default().labels("spark-role=submission");
         let mut events = watcher(kubelet.pods.clone(), submitting).boxed();
         while let Some(event) = events.next().await {
-            let (pod, is_gone) = match event.expect("the API server is not disturbed for the test itself") {
+            let (pod, is_gone) = match event.expect("the test's own requests bypass the proxy, so none fails")
+            {
                 Event::Apply(pod) | Event::InitApply(pod) => (pod, false),
                 Event::Delete(pod) => (pod, true),
                 Event::Init | Event::InitDone => continue,
@@ -341,7 +342,7 @@ impl Kubelet {
                 argument.replace(PROGRAM, self.machine.home.join("bin/spark-submit").to_str().unwrap())
             })
             .collect();
-        // The address of the API server is replaced by that in the kubeconfig.
+        // The URL of the API server is replaced by that in the kubeconfig.
         if let Some(master) = words.iter().position(|word| word == "--master") {
             let server = self.machine.config["clusters"][0]["cluster"]["server"].as_str().unwrap();
             words[master + 1] = format!("k8s://{server}");

@@ -1,5 +1,5 @@
-//! Proves that releases of Kubeflow's chart become releases of this chart with the values that their users have, and that
-//! an application that runs meanwhile is neither run again nor left alone.
+//! Proves that releases of Kubeflow's chart can be upgraded to this chart with values that users of Kubeflow's chart
+//! have published, and that an application that runs meanwhile is neither run again nor abandoned.
 //!
 //! The Job of the chart's hook needs a node: `node::chart` runs it.
 
@@ -13,12 +13,12 @@ use crate::apiserver::prelude::*;
 use kube::Resource;
 
 const RELEASE: &str = "switched";
-/// The cluster has objects of these tests under the names that one of the sets asks for.
+/// Overrides the names in the values, because one of the sets uses names that objects of these tests have.
 const NAMES: &str = "--set=fullnameOverride=switched";
 const CONTROLLER: &str = "switched-controller";
 
-/// Sets that ask for something under a key of chart 1, or in another place, which would not happen; what the refusal
-/// names, and the same in its place.
+/// The sets that are refused, because they enable something by a key of chart 1 or at the wrong place, where it has no
+/// effect; a part of the error, and the values that enable it.
 const REFUSED: [(&str, &str, &str); 2] = [
     (
         "01",
@@ -47,7 +47,7 @@ fn refusal(set: &str) -> Option<(&'static str, &'static str)> {
 
 #[test]
 #[ignore = "needs helm: make test"]
-fn every_public_set_of_values_is_taken_or_refused_with_the_key_to_write_instead() {
+fn public_values_are_accepted_or_refused_with_the_key_to_use_instead() {
     for set in sets() {
         let values = values(&format!("public/{set}"));
         let mut given = vec![values.as_str()];
@@ -64,11 +64,12 @@ fn every_public_set_of_values_is_taken_or_refused_with_the_key_to_write_instead(
     }
 }
 
-/// All namespaces and a key in another place, accounts of others, everything named, and Ingresses with a PodMonitor. `make soak`
-/// has all sets; keys of chart 1 and images of forks are in `chart`.
+/// The sets have all namespaces and a misplaced key (01), service accounts that others create (03), overridden names
+/// (10), and Ingresses with a PodMonitor (28). `make soak` has all sets; keys of chart 1 and images of forks are in
+/// `chart`.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_runs_on_while_its_operator_is_replaced_with_public_values() {
+async fn an_application_keeps_running_during_an_upgrade_with_public_values() {
     each_takes_over(&["01", "03", "10", "28"]).await;
 }
 
@@ -113,11 +114,11 @@ pub(crate) async fn each_takes_over(sets: &[&str]) {
     calls::delete(&format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_MONITORS}"));
 }
 
-/// Kubeflow's operator checks no rights to expose a driver. The chart finds the controller's Deployment of the release that
-/// is upgraded in the cluster.
+/// Kubeflow's operator does not check whether a user may expose a driver. The chart looks up the controller's
+/// Deployment of the upgraded release in the cluster.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_release_that_was_kubeflows_warns_of_exposed_drivers_until_its_values_say_otherwise() {
+async fn an_upgraded_kubeflow_release_only_warns_of_missing_exposure_rights() {
     let _alone = Namespace::new("switched").await;
     let _no_other = no_other_installation();
     let checks = || {
@@ -152,7 +153,7 @@ fn upgraded(arguments: &[&str]) -> Result<String, String> {
 
 const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
 
-/// Some sets ask for a PodMonitor, a kind that the Prometheus operator defines.
+/// Installs a CRD of PodMonitors, a kind of the Prometheus operator that some sets use.
 async fn pod_monitors_are_known() {
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     let definition = json!({

@@ -6,11 +6,12 @@
 
 use crate::apiserver::prelude::*;
 
-/// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options; what is
-/// submitted natively is validated before as well, which its type says. That the webhook refuses them is in `told`.
+/// `spark-submit` treats a `mainApplicationFile` that begins with `--`, and the arguments after it, as options. Native
+/// submission also requires a validated application, by its type. `validation_agreement` proves that the webhook
+/// refuses these applications.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operator_where_no_webhook_is() {
+async fn spark_submit_options_instead_of_a_program_are_refused_by_the_operator() {
     let namespace = Namespace::new("tenant-options").await;
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let operator = Operator::with(&namespace).by_spark_submit().start().await;
@@ -30,17 +31,17 @@ async fn options_of_spark_submit_in_place_of_a_program_are_refused_by_the_operat
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn files_and_labels_bring_an_application_nothing_of_others() {
+async fn paths_and_labels_give_no_access_to_the_operator_or_to_others_pods() {
     let namespace = Namespace::new("tenant-files").await;
     let operator = Operator::start(&namespace).await;
-    no_file_of_the_operators_comes_into_the_namespace_of_an_application(&namespace, &operator).await;
-    a_pod_is_no_executor_by_its_labels_alone(&namespace.beside("tenant-labels").await).await;
+    no_file_of_the_operator_reaches_the_namespace_of_an_application(&namespace, &operator).await;
+    labels_alone_do_not_make_a_pod_an_executor(&namespace.beside("tenant-labels").await).await;
     assert!(!operator.has_had_a_child());
 }
 
 /// A path that an application names is a path in the submission pod, not in the operator's pod. The operator has its files in
 /// the folder of the namespace.
-async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
+async fn no_file_of_the_operator_reaches_the_namespace_of_an_application(
     namespace: &Namespace,
     operator: &Operator,
 ) {
@@ -64,7 +65,7 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
     }
     for name in names {
         // The application is either refused or has a submission pod.
-        super::eventually(&format!("{name} is dealt with"), async || {
+        super::eventually(&format!("{name} is refused or has a submission pod"), async || {
             let application = namespace.application(name).await;
             let is_refused = application["status"]["applicationState"]["state"] == "FAILED";
             let pods = namespace.submission_pods().await;
@@ -88,8 +89,8 @@ async fn no_file_of_the_operators_comes_into_the_namespace_of_an_application(
     assert!(!operator.log().contains(SECRET));
 }
 
-/// Whoever may create pods, and delete none, can write any labels into one.
-async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
+/// A user who may create pods, but not delete any, can give them any labels.
+async fn labels_alone_do_not_make_a_pod_an_executor(namespace: &Namespace) {
     for name in ["colleague", "own"] {
         namespace.apply(&application(name));
         namespace.reaches(name, "SUBMITTED").await;
@@ -115,7 +116,7 @@ async fn a_pod_is_no_executor_by_its_labels_alone(namespace: &Namespace) {
     edited["spec"]["arguments"] = json!(["7"]);
     namespace.apply(&edited);
     namespace
-        .becomes("own", "run anew, whatever has its labels", |application| {
+        .becomes("own", "`own` is submitted again, although a pod has its labels", |application| {
             let status = &application["status"];
             status["applicationState"]["state"] == "SUBMITTED" && status["submissionID"] != before
         })

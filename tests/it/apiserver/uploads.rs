@@ -12,7 +12,7 @@ const LARGE: usize = 64 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_application_names_what_was_uploaded_for_it() {
+async fn a_created_application_names_its_uploaded_files() {
     let namespace = Namespace::new("uploads").await;
     let bucket = Bucket::start(&namespace.folder).await;
     let conf = namespace.folder.join("conf");
@@ -100,7 +100,7 @@ async fn an_application_names_what_was_uploaded_for_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs kube-apiserver: make test"]
-async fn at_a_terminal_bars_show_how_far_an_upload_is() {
+async fn a_terminal_shows_the_progress_of_an_upload() {
     let namespace = Namespace::new("uploads").await;
     // On any machine, the upload must take long enough for the test to see its bar.
     let linger = |asked: &Asked| {

@@ -17,10 +17,10 @@ const TIMED_OUT: i32 = 4;
 const ENDED_OTHERWISE: i32 = 5;
 const UNREAD: i32 = 141;
 
-/// What needs a server that runs is in `node/connect.rs`.
+/// The verbs that need a running server are tested in `node/connect.rs`.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn servers_of_spark_connect_have_the_verbs_of_applications() {
+async fn spark_connects_have_the_verbs_of_applications() {
     let _namespace = Namespace::new("verbs").await;
     let connect = connect("notebook").to_string();
     assert_eq!(does(&["create", "-"], &connect), "SparkConnect \"notebook\" created\n");
@@ -49,7 +49,7 @@ async fn servers_of_spark_connect_have_the_verbs_of_applications() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn create_makes_all_that_is_in_a_file_or_nothing() {
+async fn create_creates_all_objects_of_a_file_or_none() {
     let namespace = Namespace::new("verbs").await;
     let documents =
         |objects: &[Value]| objects.iter().map(|object| format!("---\n{object}\n")).collect::<String>();
@@ -92,7 +92,7 @@ async fn create_makes_all_that_is_in_a_file_or_nothing() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_is_no_name_never_comes_to_the_cluster() {
+async fn an_invalid_name_never_reaches_the_cluster() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&application("pi"));
     namespace.apply(&nightly());
@@ -125,7 +125,7 @@ async fn what_is_no_name_never_comes_to_the_cluster() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_can_be_done_is_done_whatever_fails_beside_it() {
+async fn a_failure_for_one_object_does_not_stop_the_others() {
     let namespace = Namespace::new("verbs").await;
     for name in ["a", "b"] {
         namespace.apply(&application(name));
@@ -154,7 +154,7 @@ async fn what_can_be_done_is_done_whatever_fails_beside_it() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn somebody_elses_pod_is_not_taken_for_the_driver() {
+async fn a_foreign_pod_is_not_taken_for_the_driver() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&application("pi"));
     let pod = |labels: Value| {
@@ -188,7 +188,7 @@ async fn somebody_elses_pod_is_not_taken_for_the_driver() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn create_makes_an_application_from_a_schedule_that_the_schedule_does_not_count() {
+async fn an_application_created_from_a_schedule_is_not_counted_as_its_run() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&nightly());
     let schedule = namespace.get::<ScheduledSparkApplication>("nightly").await.unwrap();
@@ -206,7 +206,7 @@ async fn create_makes_an_application_from_a_schedule_that_the_schedule_does_not_
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn verbs_write_the_word_that_the_operator_reads() {
+async fn verbs_set_the_fields_and_annotations_that_the_operator_reads() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&application("pi"));
     namespace.apply(&nightly());
@@ -243,7 +243,7 @@ async fn verbs_write_the_word_that_the_operator_reads() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
+async fn the_exit_code_of_wait_reports_the_outcome_of_an_application() {
     let namespace = Namespace::new("verbs").await;
     let state = async |state: &str| {
         let status =
@@ -298,7 +298,7 @@ async fn wait_tells_by_its_exit_code_what_became_of_an_application() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn status_and_event_tell_what_has_happened() {
+async fn status_and_event_show_runs_executors_and_events() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&application("pi"));
     assert_eq!(does(&["event", "pi"], ""), "No events.\n");
@@ -338,7 +338,7 @@ async fn status_and_event_tell_what_has_happened() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
+async fn list_selects_by_labels_and_prints_machine_readable_output() {
     let namespace = Namespace::new("verbs").await;
     for (name, team) in [("pi", "search"), ("tau", "maps")] {
         let mut application = application(name);
@@ -374,7 +374,7 @@ async fn list_chooses_by_labels_and_prints_what_other_programs_read() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
+async fn each_failure_of_sparkctl_is_reported_in_one_line() {
     let namespace = Namespace::new("verbs").await;
     let variant = |name: &str, change: &dyn Fn(&mut Value)| {
         let mut config = calls::kubeconfig();
@@ -448,7 +448,7 @@ async fn what_keeps_it_from_its_work_is_told_in_one_sentence() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without_where_no_proxy_has_it() {
+async fn the_proxy_of_the_kubeconfig_is_used_and_no_proxy_excludes_a_host() {
     let namespace = Namespace::new("verbs").await;
     namespace.apply(&application("pi"));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -479,7 +479,7 @@ async fn a_cluster_is_reached_by_the_proxy_that_its_kubeconfig_names_and_without
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_may_have_made_something_is_not_sent_again() {
+async fn a_creation_that_may_have_succeeded_is_not_retried() {
     let namespace = Namespace::new("verbs").await;
     let proxy = Proxy::start().await;
     proxy.guarded_by(Box::new(|request| {

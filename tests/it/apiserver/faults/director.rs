@@ -58,7 +58,7 @@ pub(crate) fn name(number: usize) -> String {
     format!("{PREFIX}{number:0DIGITS$}")
 }
 
-/// Sees the requests about all applications, as the guard of proxies. All clones share their data.
+/// The guard of proxies, which sees the requests about all applications. All clones share their data.
 #[derive(Clone)]
 pub(crate) struct Director {
     cases: Arc<Mutex<Cases>>,
@@ -79,7 +79,7 @@ struct Case {
     /// The faults that are to happen, each with the number of its request. The first request has number 1.
     armed: Vec<(usize, Kind)>,
     injected: usize,
-    /// Gets the request that creates the first driver.
+    /// The channel on which a test gets the intercepted request that creates the first driver.
     before_driver: Option<oneshot::Sender<Held>>,
 }
 

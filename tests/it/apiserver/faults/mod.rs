@@ -22,27 +22,28 @@ use world::World;
 
 /// The number of stories that are played at once.
 const AT_ONCE: usize = 24;
-/// How long to wait at the end of a story for requests that are still due, which only send events.
+/// How long to wait at the end of a story for faults in the last requests, which only send events.
 const TRAILING: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(25);
-/// So many of the faults may not happen in any case, or one in twenty: those at the last requests of a story.
+/// The number of planned faults that may be missing (or one in twenty, if that is more): those at the last requests of
+/// a story.
 const MISSING: usize = 4;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn natively_an_application_runs_once_whatever_happens_to_a_call() {
+async fn natively_an_application_runs_once_whichever_request_fails() {
     tell_all("faults", None, slice).await;
 }
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call() {
+async fn with_the_stand_in_an_application_runs_once_whichever_request_fails() {
     tell_all("faults-stand-in", Some(&stand_in()), |_, calls| in_turn(calls, 13)).await;
 }
 
-/// Returns the faults for which `make test` has time; `make soak` has all of them. In the story `Success` every kind
-/// happens to every eleventh request, and most requests have a kind; in the other stories one kind happens to every fifth
-/// request.
+/// Returns the faults for which `make test` has time; `make soak` has all of them. In the story `Success` each kind of
+/// fault happens to every eleventh request, so that most requests have a fault; in the other stories every fifth
+/// request has a fault, of alternating kinds.
 fn slice(story: Story, calls: usize) -> Vec<Vec<(usize, Kind)>> {
     match story {
         Story::Success => singly(calls, &Kind::ALL).into_iter().step_by(11).collect(),

@@ -11,7 +11,7 @@ const HEARD: Duration = Duration::from_millis(100);
 pub(crate) enum Story {
     Success,
     RetryThenSuccess,
-    /// In a group of Volcano: its requests come in addition to those of any other run.
+    /// With a PodGroup of Volcano, whose requests come in addition to those of the other stories.
     EditWhileRunning,
     SuspendAndResume,
     SuspendWhileSubmitting,
@@ -52,7 +52,7 @@ impl Story {
         match self {
             Self::Success => (1, &[1]),
             Self::RetryThenSuccess => (2, &[2]),
-            // After an edit, attempts are counted from the beginning.
+            // After an edit, attempts are counted from 1 again.
             Self::EditWhileRunning => (2, &[1]),
             Self::SuspendAndResume => (2, &[2]),
             // The first run may have been recorded already.
@@ -69,7 +69,7 @@ impl Story {
             let about_to_be_made = stage.director.hold_driver(name);
             stage.namespace.create::<SparkApplication>(&application).await;
             let Ok(Ok(held)) = timeout(world.patience(), about_to_be_made).await else {
-                return Err(Trouble::Stuck("no driver is made".to_owned()));
+                return Err(Trouble::Stuck("no driver is created".to_owned()));
             };
             if self == Self::DeleteWhileSubmitting {
                 stage.delete(name).await;
@@ -114,7 +114,7 @@ impl Story {
                 world.reaches(name, "SUSPENDED").await?;
                 let own = [stage.own::<Pod>(name).await, stage.own::<Service>(name).await];
                 if let [left, ..] = &own.concat()[..] {
-                    return Err(Trouble::Wrong(format!("it is suspended, and there is {left}")));
+                    return Err(Trouble::Wrong(format!("it is suspended, but {left} exists")));
                 }
                 stage.edit(name, &json!({"suspend": false})).await;
                 self.last_run(stage, name).await?;
@@ -125,7 +125,7 @@ impl Story {
         Ok(())
     }
 
-    /// Checks that a driver that runs has the group of its run, if it is to have one.
+    /// Checks that a running driver has the PodGroup of its run, if the story has one.
     async fn grouped(self, stage: &Stage<'_>, name: &str, driver: &PodLife) -> Result<(), Trouble> {
         let runs = stage.groups(name).await;
         let run = &driver.pod["metadata"]["labels"][label::SUBMISSION_ID];
@@ -166,12 +166,12 @@ impl Story {
         }
         let states = world.states(name);
         if states.iter().map(String::as_str).filter(|state| is_end(state)).ne(["COMPLETED"]) {
-            return wrong(format!("it was {states:?}"));
+            return wrong(format!("its states were {states:?}"));
         }
         let status = &world.application(name)["status"];
         let has_times =
             status["terminationTime"].is_string() && status["lastSubmissionAttemptTime"].is_string();
-        // So was one that ran already, or that was recorded before it ran: its run counts.
+        // If such a driver ran already, or was recorded before it ran, its run counts as an execution as well.
         let mut runs = status["runs"].as_array().into_iter().flatten();
         let is_recorded = runs.any(|run| run["reason"] == "DriverOutcomeUnknown");
         let lost = i64::from(stage.by_spark_submit && (ever > started || is_recorded));
@@ -179,21 +179,21 @@ impl Story {
             .as_i64()
             .is_some_and(|found| executions.contains(&found) || executions.contains(&(found - lost)));
         if !has_executions || !has_times {
-            return wrong(format!("{executions:?} executions are to be recorded: {status}"));
+            return wrong(format!("{executions:?} execution attempts are expected: {status}"));
         }
         let is_certain = !stage.by_spark_submit && self != Self::SuspendWhileSubmitting;
         if is_certain && status["runOrdinal"] != started {
-            return wrong(format!("{started} runs are to be recorded: {status}"));
+            return wrong(format!("{started} runs are expected: {status}"));
         }
         if let Some(left) = world.pod_left(name, false).await {
-            return wrong(format!("its run is over, and there is {left}"));
+            return wrong(format!("its run is over, but {left} exists"));
         }
         // Objects that `spark-submit` has created are deleted with the driver's pod, and do not have the label with the
         // application's name.
         let own = [stage.own::<Service>(name).await, stage.own::<ConfigMap>(name).await];
         let left = [&own.concat()[..], &stage.groups(name).await].concat();
         if let [left, ..] = &left[..] {
-            return wrong(format!("its run is over, and there is {left}"));
+            return wrong(format!("its run is over, but {left} exists"));
         }
         Ok(())
     }

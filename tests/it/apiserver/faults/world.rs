@@ -9,11 +9,11 @@ use kube::{
 };
 use std::cell::Cell;
 
-/// The longest time for an application's next step, for each fault that happens to it. The operator reconciles again
-/// after 5 s where an event is due, and two dozen applications share two cores.
+/// The maximum time for an application's next step, for each fault that happens to it. The operator reconciles again
+/// after 5 s if it still has to send an event, and two dozen applications share two cores.
 const STUCK: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(25);
-/// The time between two deletions of pods that are marked for deletion.
+/// The interval at which the test plays the garbage collector.
 const COLLECT: Duration = Duration::from_millis(500);
 
 /// A namespace that is watched.
@@ -84,7 +84,7 @@ impl<'a> World<'a> {
         Self { namespace, seen, patience: Cell::new(STUCK), _following: following }
     }
 
-    /// Sets how many faults may happen to one application.
+    /// Sets the maximum number of faults of one application, which multiplies the time for each step.
     pub(crate) fn expect(&self, faults: usize) {
         self.patience.set(STUCK * u32::try_from(faults.max(1)).unwrap());
     }
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
         }
         let seen = self.seen.lock().unwrap();
         let status = seen.applications.get(application).map(|it| &it["status"]);
-        Err(Trouble::Stuck(format!("has no driver that runs: {}", json!(status))))
+        Err(Trouble::Stuck(format!("has no running driver: {}", json!(status))))
     }
 
     /// Ends a pod's containers with this exit code. Does nothing if the pod is gone.
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         self.seen.lock().unwrap().pods.values().filter(is_it).count()
     }
 
-    /// Waits until the application has no pod, or at least no submission pod; returns the name of one that stays.
+    /// Waits until the application has no pod (unless `is_any`: no submission pod); returns the name of one that stays.
     pub(crate) async fn pod_left(&self, application: &str, is_any: bool) -> Option<String> {
         let left = |seen: &Seen| {
             let is_left =
@@ -265,7 +265,7 @@ fn followed(
     let seen = Arc::clone(seen);
     let following = watcher(api, watcher::Config::default()).for_each(move |event| {
         let mut seen = seen.lock().unwrap();
-        match event.expect("the API server is not disturbed for the test itself") {
+        match event.expect("the test's own requests bypass the proxy, so none fails") {
             Event::Apply(object) | Event::InitApply(object) => see(&mut seen, false, &object),
             Event::Delete(object) => see(&mut seen, true, &object),
             Event::Init | Event::InitDone => {}
@@ -322,8 +322,8 @@ impl Seen {
         self.pods.insert(life.uid.clone(), life);
     }
 
-    /// Checks that no pod of the application is alive when a driver is created, except its own submission pod, or when
-    /// a submission pod is created; and that no run has two drivers.
+    /// Checks, when a driver or a submission pod is created, that no other pod of the application is alive, except the
+    /// driver's own submission pod; and that no run has two drivers.
     fn made(&mut self, made: &PodLife) {
         let ours = self.pods.values().filter(|pod| pod.application == made.application);
         for pod in ours {
@@ -331,12 +331,14 @@ impl Seen {
             let what = if pod.is_alive() && is_other {
                 "still lives"
             } else if pod.is_driver && made.is_driver && pod.run == made.run && !self.pods_first {
-                "was made for the same run"
+                "was created for the same run"
             } else {
                 continue;
             };
-            self.doubled
-                .push((made.application.clone(), format!("{} is made, and {} {what}", made.name, pod.name)));
+            self.doubled.push((
+                made.application.clone(),
+                format!("{} is created, but {} {what}", made.name, pod.name),
+            ));
         }
     }
 
@@ -355,7 +357,7 @@ impl Seen {
             let is_gone = !self.applications.contains_key(&pod.application);
             is_gone && self.states.contains_key(&pod.application) && pod.is_owned
         };
-        // Submission pods are on a node, which ends them.
+        // Terminating submission pods are on a node, which removes them.
         let is_garbage = |pod: &&PodLife| !pod.gone && (pod.terminating && !pod.submits || was_owned(pod));
         self.pods.values().filter(is_garbage).cloned().collect()
     }

@@ -1,10 +1,10 @@
-//! Plays a batch scheduler: places the pods of a group once there is room for the whole group. Of pods and groups it reads
-//! what Volcano, YuniKorn and the coscheduling plugin read, and nothing else.
+//! Plays a batch scheduler: binds the pods of a group to a node once the whole group fits. It reads only those fields
+//! of pods and groups that Volcano, YuniKorn and the coscheduling plugin read.
 
 use crate::apiserver::prelude::*;
 use api::quantity;
 
-/// The marks by which the scheduler finds the group of a pod, and the size of the group.
+/// The fields from which the scheduler learns the group of a pod and the size of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
     /// An annotation with the name of a PodGroup of Volcano.
@@ -17,16 +17,17 @@ pub(super) enum Reads {
 
 pub(super) struct GroupScheduler<'a> {
     namespace: &'a Namespace,
-    /// The `schedulerName` of the pods that it places.
+    /// The `schedulerName` of the pods that it binds.
     name: &'static str,
     reads: Reads,
+    /// The CPU of the cluster, in thousandths of a core.
     room: i128,
-    /// The CPU of each group that was let in, in thousandths of a core.
-    let_in: BTreeMap<String, i128>,
+    /// The CPU of each admitted group, in thousandths of a core.
+    admitted: BTreeMap<String, i128>,
 }
 
-/// What a group asks for before one of its pods is placed.
-struct Asked {
+/// The requirements of a group, which must be met before any of its pods is bound.
+struct Requirements {
     members: usize,
     cpu: i128,
 }
@@ -34,10 +35,10 @@ struct Asked {
 impl<'a> GroupScheduler<'a> {
     /// Returns a scheduler of a cluster with `cores` cores.
     pub(super) fn new(namespace: &'a Namespace, name: &'static str, reads: Reads, cores: i128) -> Self {
-        Self { namespace, name, reads, room: cores * 1000, let_in: BTreeMap::new() }
+        Self { namespace, name, reads, room: cores * 1000, admitted: BTreeMap::new() }
     }
 
-    /// Lets in the groups for which there is room by now, and places the pods of all groups that are in.
+    /// Admits the groups that fit by now, and binds the pods of all admitted groups.
     pub(super) async fn schedule(&mut self) {
         let mut pods = self.namespace.list::<Pod>().await;
         pods.retain(|pod| pod["spec"]["schedulerName"] == self.name && !has_ended(pod));
@@ -45,14 +46,16 @@ impl<'a> GroupScheduler<'a> {
         for pod in &pods {
             groups.entry(self.group(pod)).or_default().push(pod);
         }
-        self.let_in.retain(|group, _| groups.contains_key(group));
+        self.admitted.retain(|group, _| groups.contains_key(group));
         for (group, pods) in &groups {
-            if !self.let_in.contains_key(group) {
-                let Some(Asked { members, cpu }) = self.asked(group, pods).await else { continue };
-                if pods.len() < members || self.let_in.values().sum::<i128>() + cpu > self.room {
+            if !self.admitted.contains_key(group) {
+                let Some(Requirements { members, cpu }) = self.requirements(group, pods).await else {
+                    continue;
+                };
+                if pods.len() < members || self.admitted.values().sum::<i128>() + cpu > self.room {
                     continue;
                 }
-                self.let_in.insert(group.clone(), cpu);
+                self.admitted.insert(group.clone(), cpu);
                 self.tell(group).await;
             }
             let waiting = pods.iter().filter(|pod| pod["spec"]["nodeName"].is_null());
@@ -71,8 +74,8 @@ impl<'a> GroupScheduler<'a> {
         name.as_str().unwrap_or_else(|| panic!("{} is in no group: {metadata}", metadata["name"])).to_owned()
     }
 
-    /// Returns what a group asks for; none while the group does not say it.
-    async fn asked(&self, group: &str, pods: &[&Value]) -> Option<Asked> {
+    /// Returns the requirements of a group; `None` while neither a PodGroup nor a pod states them.
+    async fn requirements(&self, group: &str, pods: &[&Value]) -> Option<Requirements> {
         let cpu = |resources: &Value| quantity::amount(resources["cpu"].as_str().unwrap()).unwrap();
         let Some(kind) = self.groups() else {
             let said = |pod: &&Value| {
@@ -85,15 +88,15 @@ impl<'a> GroupScheduler<'a> {
             assert!(pods.iter().map(names).all(|name| task_groups.iter().any(|group| group["name"] == name)));
             let of =
                 |group: &Value| cpu(&group["minResource"]) * i128::from(group["minMember"].as_u64().unwrap());
-            return Some(Asked { members: 1, cpu: task_groups.iter().map(of).sum() });
+            return Some(Requirements { members: 1, cpu: task_groups.iter().map(of).sum() });
         };
         let found = calls::get(&format!("{}/{group}", super::path(self.namespace, kind)))?;
         let spec = &found["spec"];
         let members = usize::try_from(spec["minMember"].as_u64()?).unwrap();
-        Some(Asked { members, cpu: cpu(&spec["minResources"]) })
+        Some(Requirements { members, cpu: cpu(&spec["minResources"]) })
     }
 
-    /// Writes into the group's status that its pods are placed.
+    /// Sets the phase in the PodGroup's status to Running.
     async fn tell(&self, group: &str) {
         if let Some(kind) = self.groups() {
             let group = format!("{}/{group}/status", super::path(self.namespace, kind));
@@ -101,7 +104,7 @@ impl<'a> GroupScheduler<'a> {
         }
     }
 
-    /// Returns the kind of the objects that describe groups, as kubectl takes it; none if pods describe them.
+    /// Returns the kind of the PodGroups, as kubectl takes it; `None` if annotations of the pods describe the groups.
     const fn groups(&self) -> Option<&'static str> {
         match self.reads {
             Reads::Volcano => Some(super::VOLCANO),
@@ -111,7 +114,7 @@ impl<'a> GroupScheduler<'a> {
     }
 }
 
-/// Places a pod on a node.
+/// Binds a pod to a node.
 pub(crate) async fn bind(namespace: &Namespace, pod: &Value, node: &str) {
     let name = pod["metadata"]["name"].as_str().unwrap();
     let binding = json!({

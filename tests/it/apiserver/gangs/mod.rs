@@ -1,5 +1,6 @@
-//! Proves that the group of a batch scheduler exists before the first pod of each run, is right, and goes with the run.
-//! Volcano and scheduler-plugins cannot be had here; their definitions are written by what is known of them.
+//! Proves that the PodGroup of a batch scheduler exists before the first pod of each run, has the right fields, and is
+//! deleted with the run. Volcano and scheduler-plugins are not available here: `tests/data/gang/crds.yaml` has our own
+//! versions of their CRDs.
 
 pub(crate) mod group_scheduler;
 
@@ -18,7 +19,7 @@ const COSCHEDULING_RBAC: &str = "manifests/rbac/coscheduling.yaml";
 const VOLCANO: &str = "podgroups.scheduling.volcano.sh";
 const COSCHEDULING: &str = "podgroups.scheduling.x-k8s.io";
 
-/// Gives the cluster the PodGroups of both schedulers while the returned value exists.
+/// Installs the PodGroup CRDs of both schedulers until the returned value is dropped.
 pub(crate) fn group_definitions() -> Finally {
     const FILE: &str = "tests/data/gang/crds.yaml";
     calls::apply_manifests(FILE);
@@ -28,7 +29,7 @@ pub(crate) fn group_definitions() -> Finally {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn each_run_has_a_group_of_its_own_which_is_kept_as_it_was_made_and_placed_whole() {
+async fn each_run_has_its_own_pod_group_which_is_restored_and_scheduled_whole() {
     let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC), granted(KUBERNETES_RBAC)];
     let volcano = Namespace::new("gang-whole").await;
     let _definitions = group_definitions();
@@ -37,13 +38,12 @@ async fn each_run_has_a_group_of_its_own_which_is_kept_as_it_was_made_and_placed
     let setup = with_gangs(&volcano).argument(KUBERNETES).argument("--default-batch-scheduler=volcano");
     let _operator = setup.env("SPARK_CONF_DIR", directory.to_str().unwrap()).start().await;
     let too_old = volcano.beside("gang-too-old").await;
-    for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(&too_old).await;
+    kubernetes_own_gangs_fail_with_the_required_kubernetes_version(&too_old).await;
     let scheduled = volcano.beside("gang-scheduled").await;
-    the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler(&scheduled).await;
+    a_scheduled_run_has_a_group_of_the_default_batch_scheduler(&scheduled).await;
     the_next_run_after_an_edit_has_a_group_of_its_own(&volcano.beside("gang-edited").await).await;
-    of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups(&volcano).await;
-    while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for(&volcano, &directory)
-        .await;
+    two_of_three_applications_run_at_once_if_two_groups_fit(&volcano).await;
+    the_group_of_a_run_is_restored_and_its_condition_is_reported(&volcano, &directory).await;
 }
 
 async fn the_next_run_after_an_edit_has_a_group_of_its_own(namespace: &Namespace) {
@@ -80,7 +80,7 @@ async fn the_next_run_after_an_edit_has_a_group_of_its_own(namespace: &Namespace
     assert_eq!(groups(namespace, COSCHEDULING), Vec::<Value>::new());
 }
 
-async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler(namespace: &Namespace) {
+async fn a_scheduled_run_has_a_group_of_the_default_batch_scheduler(namespace: &Namespace) {
     let mut often = scheduled("often", "@every 2s", &application("pi"));
     often["spec"]["concurrencyPolicy"] = json!("Forbid");
     namespace.apply(&often);
@@ -99,10 +99,7 @@ async fn the_run_of_a_schedule_is_in_a_group_of_the_default_scheduler(namespace:
 }
 
 /// `directory` is the operator's SPARK_CONF_DIR.
-async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_waits_for(
-    beside: &Namespace,
-    directory: &Path,
-) {
+async fn the_group_of_a_run_is_restored_and_its_condition_is_reported(beside: &Namespace, directory: &Path) {
     let volcano = beside.beside("gang-kept").await;
     let coscheduling = beside.beside("gang-kept-coscheduling").await;
     let defaults = directory.join("spark-defaults.conf");
@@ -135,7 +132,7 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         })
         .await;
         calls::delete(&group);
-        eventually("the group is made again", async || {
+        eventually("the group is recreated", async || {
             let groups = groups(namespace, kind);
             let is_new = |group: &Value| {
                 group["spec"] == made["spec"] && group["metadata"]["uid"] != made["metadata"]["uid"]
@@ -144,12 +141,12 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
         })
         .await;
 
-        // A file that cannot be read any more keeps no run from going on.
+        // A run continues although the file can no longer be read.
         fs::remove_file(&defaults).unwrap();
         fs::create_dir(&defaults).unwrap();
         namespace.runs("pi").await;
         namespace.completes("pi").await;
-        eventually("nothing is left", async || {
+        eventually("the group is deleted", async || {
             let groups = groups(namespace, kind);
             seen(groups.is_empty(), groups)
         })
@@ -160,12 +157,12 @@ async fn while_the_run_lasts_its_group_is_kept_as_it_was_made_and_says_what_it_w
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
+async fn a_run_without_its_group_fails_with_the_remedy() {
     let _rights = [granted(VOLCANO_RBAC), granted(COSCHEDULING_RBAC)];
     let namespace = Namespace::new("gang-refused").await;
     let reviewed = reviewed();
     let _operator = with_gangs(&namespace).start().await;
-    a_scheduler_that_the_operator_does_not_know_is_refused_at_once(&namespace);
+    an_unknown_batch_scheduler_is_refused_at_once(&namespace);
     drop(reviewed);
     for (scheduler, kind, help) in [
         ("volcano", "PodGroup.scheduling.volcano.sh", "install Volcano, or take batchScheduler out"),
@@ -181,7 +178,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
         namespace.delete::<SparkApplication>("pi").await;
     }
 
-    // The kind that is missing is found once it is there, by the next attempt.
+    // Once the missing CRD is installed, the next attempt finds it.
     let mut waiting = of_scheduler("volcano");
     waiting["spec"]["restartPolicy"] = json!({
         "type": "OnFailure", "onSubmissionFailureRetries": 100, "onSubmissionFailureRetryInterval": 1,
@@ -193,8 +190,8 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     assert_eq!(groups(&namespace, VOLCANO).len(), 1);
     namespace.delete::<SparkApplication>("pi").await;
 
-    // The group of an application that was deleted is replaced. There is no garbage collector in this cluster, and
-    // elsewhere it takes its time.
+    // The group that a deleted application has left is replaced: there is no garbage collector in this cluster, and
+    // elsewhere the garbage collector may be slow.
     assert_eq!(groups(&namespace, VOLCANO).len(), 1);
     namespace.apply(&of_scheduler("volcano"));
     namespace.reaches("pi", "SUBMITTED").await;
@@ -202,7 +199,7 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     assert_eq!(*owner, namespace.application("pi").await["metadata"]["uid"]);
     namespace.delete::<SparkApplication>("pi").await;
 
-    // A group of somebody else is left alone, here of another application.
+    // A group of another owner, here of another application, is left alone.
     let mut other = of_scheduler("volcano");
     other["metadata"]["name"] = json!("other");
     other["spec"]["suspend"] = json!(true);
@@ -230,8 +227,8 @@ async fn without_its_group_no_run_begins_and_the_reason_says_what_helps() {
     drop(definitions);
 }
 
-/// Needs an operator that reviews applications. What else is refused is in `tests/data/gang`.
-fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once(namespace: &Namespace) {
+/// Needs an operator that reviews applications. Other refusals are in `tests/data/gang`.
+fn an_unknown_batch_scheduler_is_refused_at_once(namespace: &Namespace) {
     let tried = |object: &Value| calls::tried_in(namespace.name, object);
     let refused = tried(&of_scheduler("volcno")).unwrap_err();
     let why = "spec.batchScheduler: the operator knows no batch scheduler `volcno`: write one of volcano, yunikorn, coscheduler, kube-scheduler, or have \
@@ -242,8 +239,8 @@ fn a_scheduler_that_the_operator_does_not_know_is_refused_at_once(namespace: &Na
     assert!(refused.contains(&why.replace("spec.", "spec.template.")), "{refused}");
 }
 
-/// This cluster is too old for them: `soak::placeholders` has one that is not.
-async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(namespace: &Namespace) {
+/// This cluster is too old for Kubernetes' own gangs; `soak::placeholders` tests them with a newer one.
+async fn kubernetes_own_gangs_fail_with_the_required_kubernetes_version(namespace: &Namespace) {
     namespace.apply(&of_scheduler("kubernetes"));
     let why = namespace.failure("pi").await;
     let needed = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or later";
@@ -252,7 +249,7 @@ async fn for_kubernetes_own_gangs_the_reason_says_what_the_cluster_needs(namespa
 }
 
 /// Needs an operator that reviews applications.
-pub(super) async fn the_sums_are_those_of_the_drivers_of_all_examples(namespace: &Namespace) {
+pub(super) async fn computed_requests_equal_those_of_the_drivers_of_all_examples(namespace: &Namespace) {
     let mut compared = 0;
     for entry in fs::read_dir("manifests/examples").unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap();
@@ -276,8 +273,8 @@ pub(super) async fn the_sums_are_those_of_the_drivers_of_all_examples(namespace:
     assert!(compared > 10, "{compared}");
 }
 
-/// A scheduler that places whole groups only, by what pods and groups say. At last it places the example.
-async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_groups(volcano: &Namespace) {
+/// The scheduler binds whole groups only. At the end it also schedules the example of each batch scheduler.
+async fn two_of_three_applications_run_at_once_if_two_groups_fit(volcano: &Namespace) {
     const CORES_OF_A_GROUP: i128 = 3;
     let yunikorn = volcano.beside("gang-whole-yunikorn").await;
     let coscheduling = volcano.beside("gang-whole-coscheduling").await;
@@ -286,7 +283,7 @@ async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_gro
         (&yunikorn, "yunikorn", Reads::YuniKorn),
         (&coscheduling, "kube-scheduler", Reads::Coscheduling),
     ] {
-        // A core is left that is too little for a third group.
+        // One core remains, which is too little for a third group.
         let mut scheduler = GroupScheduler::new(namespace, name, reads, 2 * CORES_OF_A_GROUP + 1);
         for number in 1..=3 {
             let mut application = of_scheduler(name);
@@ -294,10 +291,10 @@ async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_gro
             namespace.apply(&application);
         }
         let mut most = 0;
-        eventually(&format!("all applications of {name} have ended well"), async || {
+        eventually(&format!("all applications of {name} are COMPLETED"), async || {
             scheduler.schedule().await;
-            most = most.max(lives_on(namespace).await);
-            all_have_ended_well(namespace).await
+            most = most.max(play_bound_pods(namespace).await);
+            all_are_completed(namespace).await
         })
         .await;
         assert_eq!(most, 2, "{name}");
@@ -305,24 +302,24 @@ async fn of_three_applications_two_run_at_a_time_where_there_is_room_for_two_gro
         let mut example: Value = yaml(Path::new(&format!("manifests/examples/spark-pi-{name}.yaml")));
         example["metadata"]["namespace"] = json!(namespace.name);
         namespace.apply(&example);
-        eventually(&format!("the example of {name} has ended well"), async || {
+        eventually(&format!("the example of {name} is COMPLETED"), async || {
             scheduler.schedule().await;
-            lives_on(namespace).await;
-            all_have_ended_well(namespace).await
+            play_bound_pods(namespace).await;
+            all_are_completed(namespace).await
         })
         .await;
     }
 }
 
-async fn all_have_ended_well(namespace: &Namespace) -> Result<(), String> {
+async fn all_are_completed(namespace: &Namespace) -> Result<(), String> {
     let applications = namespace.list::<SparkApplication>().await;
     let states = applications.iter().map(|application| &application["status"]["applicationState"]["state"]);
     seen(states.clone().all(|state| state == "COMPLETED"), states.collect::<Vec<_>>())
 }
 
-/// Plays kubelet and Spark for all pods that are placed: a driver creates its two executors and ends after they run.
-/// Returns the number of drivers that are placed and have not ended.
-async fn lives_on(namespace: &Namespace) -> usize {
+/// Plays kubelet and Spark for all bound pods: a driver creates its two executors, and ends once both are bound.
+/// Returns the number of bound drivers that have not ended.
+async fn play_bound_pods(namespace: &Namespace) -> usize {
     let mut pods = namespace.list::<Pod>().await;
     pods.retain(|pod| pod["spec"]["nodeName"].is_string() && !has_ended(pod));
     let name = |pod: &Value| pod["metadata"]["name"].as_str().unwrap().to_owned();
@@ -368,7 +365,7 @@ fn path(namespace: &Namespace, kind: &str) -> String {
     let group = calls::get(&format!("/apis/{group}")).expect(group);
     let mut versions =
         group["versions"].as_array().unwrap().iter().map(|version| version["groupVersion"].as_str().unwrap());
-    // The preferred one need not have it: `scheduling.k8s.io/v1` has priority classes alone.
+    // The group's preferred version may lack the resource: `scheduling.k8s.io/v1` has only priority classes.
     let has_resource = |version: &&str| {
         let resources = calls::get(&format!("/apis/{version}")).expect(version);
         resources["resources"].as_array().unwrap().iter().any(|it| it["name"] == resource)

@@ -1,12 +1,12 @@
-//! Proves that a driver has a PodDisruptionBudget for as long as it lives, if that is enabled, and runs without one if
-//! the budget cannot be created.
+//! Proves that a driver has a PodDisruptionBudget until its run ends, if that is enabled, and runs without one if the
+//! budget cannot be created.
 
-use super::{application, edit_spec, running, told};
+use super::{application, edit_spec, reported, running};
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 
 /// Needs an operator with --enable-driver-pdb.
-pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) {
+pub(super) async fn a_driver_has_a_pod_disruption_budget_until_its_run_ends(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     namespace.apply(&application("without", &json!({})));
     running(namespace, "without", 1).await;
@@ -32,7 +32,7 @@ pub(super) async fn a_driver_has_a_budget_while_it_lives(namespace: &Namespace) 
 }
 
 /// Needs an operator with --enable-driver-pdb.
-pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(namespace: &Namespace) {
+pub(super) async fn a_budget_that_cannot_be_created_blocks_no_application(namespace: &Namespace) {
     let others = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "pi-driver"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
@@ -43,7 +43,7 @@ pub(super) async fn a_budget_that_cannot_be_made_keeps_nobody_from_running(names
     running(namespace, "pi", 1).await;
     let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; it is tried again, \
                 and the application runs on";
-    told(namespace, note).await;
+    reported(namespace, note).await;
     kubelet::ends(namespace, "pi-driver", 0).await;
     namespace.reaches("pi", "COMPLETED").await;
     let after = namespace.get::<PodDisruptionBudget>("pi-driver").await;

@@ -1,4 +1,4 @@
-//! Proves that the operator goes on where a user has written between its read and its write.
+//! Proves that the operator continues if a user has edited an application between the operator's read and its write.
 
 use super::{application, complaints, edit, exposure};
 use crate::apiserver::{metrics, prelude::*, proxy::Trap};
@@ -6,7 +6,7 @@ use crate::apiserver::{metrics, prelude::*, proxy::Trap};
 /// A user edits the application between the operator's read and its write, at every write.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_conflict_is_nothing_to_complain_of_and_a_lost_answer_nothing_to_count_twice() {
+async fn conflicts_log_no_warning_and_a_lost_response_is_counted_once() {
     let namespace = Namespace::new("conflicts").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -35,8 +35,7 @@ async fn a_conflict_is_nothing_to_complain_of_and_a_lost_answer_nothing_to_count
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
 
     let unanswered = namespace.beside("unanswered").await;
-    metrics::a_status_that_was_written_without_an_answer_is_counted_once(&unanswered, &operator, &proxy)
-        .await;
+    metrics::a_status_write_with_a_lost_response_is_counted_once(&unanswered, &operator, &proxy).await;
     let slow = namespace.beside("slow-exposure").await;
-    exposure::nobody_waits_for_a_service_that_is_slow_to_be_made(&slow, &proxy).await;
+    exposure::no_application_waits_for_a_slow_ui_service(&slow, &proxy).await;
 }

@@ -1,26 +1,26 @@
-//! Proves that pods go with their application, and that those of the next application of its name stay.
+//! Proves that pods are deleted with their application, but not those of the next application of the same name.
 //!
-//! There is no garbage collector in this cluster: `node::lifecycle` has one, and deletes applications in each way.
+//! This cluster has no garbage collector: `node::lifecycle` tests foreground and background deletion.
 
 use super::{application, budgets, complaints, executors, running};
 use crate::apiserver::{namespace::DRIVER_PDB_RBAC, prelude::*};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn pods_and_budgets_go_with_their_application_and_those_of_others_stay() {
+async fn pods_and_budgets_are_deleted_only_with_their_own_application() {
     let namespace = Namespace::new("deleted").await;
     let _granted = granted(DRIVER_PDB_RBAC);
     let operator = Operator::with(&namespace).argument("--enable-driver-pdb").start().await;
-    budgets::a_driver_has_a_budget_while_it_lives(&namespace.beside("budget").await).await;
+    budgets::a_driver_has_a_pod_disruption_budget_until_its_run_ends(&namespace.beside("budget").await).await;
     assert_eq!(complaints(&operator.log()), Vec::<&str>::new());
-    an_application_of_the_same_name_is_another_one(&namespace).await;
+    the_next_application_of_the_same_name_has_its_own_pods(&namespace).await;
     let without = namespace.beside("no-budget").await;
-    budgets::a_budget_that_cannot_be_made_keeps_nobody_from_running(&without).await;
+    budgets::a_budget_that_cannot_be_created_blocks_no_application(&without).await;
     let early = namespace.beside("early").await;
-    executors::an_operator_that_knows_no_application_yet_touches_no_pod(&early, operator).await;
+    executors::an_operator_deletes_no_pod_before_it_has_listed_applications(&early, operator).await;
 }
 
-async fn an_application_of_the_same_name_is_another_one(namespace: &Namespace) {
+async fn the_next_application_of_the_same_name_has_its_own_pods(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({})));
     running(namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
@@ -35,16 +35,16 @@ async fn an_application_of_the_same_name_is_another_one(namespace: &Namespace) {
     let own = spark::make_executor(namespace, &second, 1).await;
     kubelet::runs(namespace, &own).await;
     namespace
-        .becomes("pi", "its executor is known", |application| {
+        .becomes("pi", "its status has the executor", |application| {
             application["status"]["executorState"] == json!({&own: "RUNNING"})
         })
         .await;
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 
-/// Does what `kubectl delete --cascade=orphan` does, and the work of the garbage collector. Needs an operator with
-/// --protect-driver-outcome.
-pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, operator: &Operator) {
+/// Deletes an application as `kubectl delete --cascade=orphan` does, and plays the garbage collector. Needs an operator
+/// with --protect-driver-outcome.
+pub(super) async fn orphan_deletion_keeps_the_pods(namespace: &Namespace, operator: &Operator) {
     namespace.apply(&application("pi", &json!({})));
     running(namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
@@ -53,7 +53,7 @@ pub(super) async fn who_wants_to_keep_the_pods_does(namespace: &Namespace, opera
     namespace.events_up_to("SparkExecutorRunning").await;
     namespace.api::<SparkApplication>().delete("pi", &DeleteParams::orphan()).await.unwrap();
     let is_free = |driver: &Value| driver.is_object() && driver["metadata"]["finalizers"].is_null();
-    namespace.until::<Pod>("pi-driver", "is let go", is_free).await;
+    namespace.until::<Pod>("pi-driver", "has no finalizer", is_free).await;
     namespace.merge::<Pod>("pi-driver", &json!({"metadata": {"ownerReferences": null}}));
     super::edit(namespace, "pi", &json!({"metadata": {"finalizers": null}}));
     // Once another application runs, the operator has also reconciled the deletion.

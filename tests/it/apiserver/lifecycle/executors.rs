@@ -6,7 +6,7 @@ use crate::apiserver::{installation::is_ready, prelude::*};
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_deletion_is_not_lost() {
+async fn hundreds_of_executors_cause_few_writes_and_an_edit_prevents_expiry() {
     const EXECUTORS: u32 = 500;
     const TRACKED: usize = 300;
     let namespace = Namespace::new("hundreds").await;
@@ -14,7 +14,7 @@ async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_dele
     let setup = Operator::with(&namespace).through(&proxy).argument("--default-time-to-live-seconds=1");
     let operator = setup.argument(&format!("--max-tracked-executor-per-app={TRACKED}")).start().await;
     let expired = namespace.beside("expired-too-soon").await;
-    expiry::an_edit_that_crosses_the_deletion_is_not_lost(&expired, &proxy).await;
+    expiry::an_edit_during_the_ttl_deletion_is_not_lost(&expired, &proxy).await;
     namespace.apply(&application("pi", &json!({"timeToLiveSeconds": 3600})));
     running(&namespace, "pi", 1).await;
     let driver = namespace.pod("pi-driver").await.unwrap();
@@ -30,7 +30,7 @@ async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_dele
     stream::iter(&names).for_each_concurrent(16, |name| namespace.patch_status::<Pod>(name, &running)).await;
     let latest = format!("-exec-{EXECUTORS}");
     namespace
-        .becomes("pi", "as many executors as are tracked run, the latest among them", |application| {
+        .becomes("pi", "all tracked executors are RUNNING, the latest included", |application| {
             let states = application["status"]["executorState"].as_object();
             states.is_some_and(|states| {
                 states.len() == TRACKED
@@ -56,8 +56,8 @@ async fn hundreds_of_executors_take_few_writes_and_an_edit_that_crosses_the_dele
 }
 
 /// The operator deletes pods of an application that does not exist. It must not do so before it has listed all
-/// applications. Here another one has replaced `operator`.
-pub(super) async fn an_operator_that_knows_no_application_yet_touches_no_pod(
+/// applications. The test stops `operator` and starts another one.
+pub(super) async fn an_operator_deletes_no_pod_before_it_has_listed_applications(
     namespace: &Namespace,
     operator: Operator,
 ) {

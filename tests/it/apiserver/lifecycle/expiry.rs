@@ -4,7 +4,7 @@ use super::{application, edit_spec, ended};
 use crate::apiserver::prelude::*;
 
 /// Needs an operator behind this proxy with --default-time-to-live-seconds, and a namespace called `expired-too-soon`.
-pub(super) async fn an_edit_that_crosses_the_deletion_is_not_lost(namespace: &Namespace, proxy: &Proxy) {
+pub(super) async fn an_edit_during_the_ttl_deletion_is_not_lost(namespace: &Namespace, proxy: &Proxy) {
     let deletion = Call { method: "DELETE", path: "/expired-too-soon/sparkapplications/pi" };
     let trap = proxy.hold(deletion, Moment::Before);
     namespace.apply(&application("pi", &json!({})));
@@ -13,7 +13,7 @@ pub(super) async fn an_edit_that_crosses_the_deletion_is_not_lost(namespace: &Na
     edit_spec(namespace, "pi", &json!({"arguments": ["edited"]}));
     held.release();
     ended(namespace, "pi", 2, 0).await;
-    eventually("it is gone, and its driver with it", async || {
+    eventually("the application and its driver are deleted", async || {
         let there = (namespace.get::<SparkApplication>("pi").await, namespace.pod("pi-driver").await);
         seen(there == (None, None), there)
     })

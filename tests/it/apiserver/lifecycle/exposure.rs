@@ -1,6 +1,6 @@
-//! Proves that a driver's web UI can be reached where that is enabled, and that no application waits for it.
+//! Proves that a driver's web UI is exposed if that is enabled, and that this delays no application.
 
-use super::{application, complaints, edit_spec, ended, running, submitted, told};
+use super::{application, complaints, edit_spec, ended, reported, running, submitted};
 use crate::apiserver::{
     installation::{is_not_ready, restored},
     operator::USER,
@@ -11,7 +11,7 @@ use crate::apiserver::{
 const BY_PATH: &str = "--ingress-url-format=ui.example.com/{{$appNamespace}}/{{$appName}}";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-pub(in crate::apiserver) fn kubernetes_takes_what_is_made_in_every_case(namespace: &Namespace) {
+pub(in crate::apiserver) fn kubernetes_accepts_the_objects_of_every_golden_case(namespace: &Namespace) {
     let golden = cases("exposure").into_iter().map(|case| yaml::<Value>(&case.join("objects.yaml")));
     let objects: Vec<_> = golden
         .flat_map(|mut case| serde_json::from_value::<Vec<Value>>(case["objects"].take()).unwrap())
@@ -24,7 +24,7 @@ pub(in crate::apiserver) fn kubernetes_takes_what_is_made_in_every_case(namespac
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
+async fn a_web_ui_is_exposed_until_the_spec_disables_it() {
     let namespace = Namespace::new("exposed").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
@@ -42,7 +42,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
         "webUIIngressName": "pi-ui-ingress", "webUIIngressAddress": "http://ui.example.com/exposed/pi",
     });
     let is_told = |application: &Value| application["status"]["driverInfo"] == told;
-    let first = namespace.becomes("pi", "its status says where", is_told).await;
+    let first = namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
 
     // A new operator creates nothing a second time.
     operator.stop().await;
@@ -62,7 +62,7 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     let mended = is(&namespace, "pi-ui-svc", &service).await;
     assert_eq!(mended["metadata"]["uid"], service["metadata"]["uid"]);
     namespace.there::<Ingress>("pi-ui-ingress").await;
-    namespace.becomes("pi", "its status says where", is_told).await;
+    namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
 
     // The objects stay when the run has ended, are reused by the next run, and are deleted when the spec does not need
     // them.
@@ -74,11 +74,11 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
     let mut expected = service.clone();
     expected["metadata"]["labels"][SUBMISSION_ID] = second["status"]["submissionID"].clone();
     let kept = is(&namespace, "pi-ui-svc", &expected).await;
-    assert_eq!(kept["metadata"]["uid"], service["metadata"]["uid"], "its address is the same");
+    assert_eq!(kept["metadata"]["uid"], service["metadata"]["uid"], "the Service keeps its address");
     namespace.is_gone::<Service>("pi-driver-8888").await;
     namespace.is_gone::<Ingress>("pi-ing-8888").await;
-    namespace.becomes("pi", "its status says where", is_told).await;
-    // Another operator does not know when the Service was changed, and so deletes it at once.
+    namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
+    // A restarted operator does not know when the Service was changed, and so deletes it without a delay.
     operator.stop().await;
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
     edit_spec(&namespace, "pi", &json!({"sparkConf": {"spark.ui.enabled": "false"}}));
@@ -91,15 +91,15 @@ async fn a_web_ui_can_be_reached_for_as_long_as_it_is_wanted() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn what_cannot_be_made_or_deleted_is_told_once_and_keeps_nobody_from_running() {
+async fn a_failure_to_expose_a_ui_gets_one_event_and_blocks_no_application() {
     let namespace = Namespace::new("not-exposed").await;
     let kept = namespace.beside("kept-exposure").await;
     let operator = Operator::with(&namespace).argument(BY_PATH).start().await;
-    what_cannot_be_made_is_told_once(&namespace).await;
-    what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can(&kept, operator).await;
+    an_object_that_cannot_be_created_gets_one_event(&namespace).await;
+    an_object_that_cannot_be_deleted_gets_an_event_and_is_retried(&kept, operator).await;
 }
 
-async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
+async fn an_object_that_cannot_be_created_gets_one_event(namespace: &Namespace) {
     let others = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "pi-ui-svc"},
         "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
@@ -110,16 +110,17 @@ async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     namespace.apply(&application("pi", &json!({})));
     let pi = running(namespace, "pi", 1).await;
     assert_eq!(pi["status"]["driverInfo"], json!({"podName": "pi-driver"}));
-    told(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
-    told(namespace, "failed to create Ingress pi-ui-ingress: ").await;
-    told(namespace, "no ingresses today").await;
+    reported(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
+    reported(namespace, "failed to create Ingress pi-ui-ingress: ").await;
+    reported(namespace, "no ingresses today").await;
     let address = "ui.example.com/not-exposed/pi";
     let ports = json!([{"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": address}]);
     namespace.apply(&application("twin", &json!({"driverIngressOptions": ports})));
     running(namespace, "twin", 1).await;
-    told(namespace, &format!("{address} is the address of application pi in namespace not-exposed: ")).await;
+    reported(namespace, &format!("{address} is the address of application pi in namespace not-exposed: "))
+        .await;
     namespace.completes("pi").await;
-    assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "it is left alone");
+    assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "the other Service is left alone");
 
     // Once the name is free, the Service is created.
     let mut others = others;
@@ -127,7 +128,7 @@ async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     namespace.apply(&others);
     namespace.apply(&application("later", &json!({})));
     submitted(namespace, "later", 1).await;
-    told(namespace, "Service later-ui-svc already exists").await;
+    reported(namespace, "Service later-ui-svc already exists").await;
     namespace.delete::<Service>("later-ui-svc").await;
     kubelet::runs(namespace, "later-driver").await;
     namespace
@@ -142,20 +143,20 @@ async fn what_cannot_be_made_is_told_once(namespace: &Namespace) {
     assert_eq!(auxiliary.count(), 2, "{events:?}");
 }
 
-async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_can(
+async fn an_object_that_cannot_be_deleted_gets_an_event_and_is_retried(
     namespace: &Namespace,
     operator: Operator,
 ) {
     namespace.apply(&application("pi", &json!({})));
     running(namespace, "pi", 1).await;
     is_exposed(namespace, "pi").await;
-    // Another operator does not know when the Ingress was made, and so tries at once to delete it.
+    // A restarted operator does not know when the Ingress was created, and so tries to delete it without a delay.
     operator.stop().await;
     let setup = Operator::with(namespace).argument(BY_PATH).argument("--delete-ui-service-on-end");
     let _operator = setup.start().await;
     let policy = no_ingresses(namespace).await;
     namespace.completes("pi").await;
-    told(namespace, "failed to delete Ingress pi-ui-ingress: ").await;
+    reported(namespace, "failed to delete Ingress pi-ui-ingress: ").await;
     namespace.is_gone::<Service>("pi-ui-svc").await;
     drop(policy);
     namespace.is_gone::<Ingress>("pi-ui-ingress").await;
@@ -163,7 +164,7 @@ async fn what_goes_with_the_run_and_cannot_be_deleted_is_told_and_goes_when_it_c
 }
 
 /// Neither the application with the slow Service nor another application waits.
-pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace: &Namespace, proxy: &Proxy) {
+pub(super) async fn no_application_waits_for_a_slow_ui_service(namespace: &Namespace, proxy: &Proxy) {
     let service = Call { method: "POST", path: "/slow-exposure/services" };
     let service_is_made = proxy.hold_saying("pi-ui-svc", service, Moment::Before);
     namespace.apply(&application("pi", &json!({})));
@@ -179,7 +180,7 @@ pub(super) async fn nobody_waits_for_a_service_that_is_slow_to_be_made(namespace
 /// Covers a cluster without Ingresses, and a cluster in which the operator has no permission to read Ingresses.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it_cannot_make() {
+async fn an_operator_without_ingresses_runs_applications_and_sends_an_event() {
     let namespace = Namespace::new("no-ingresses").await;
     let proxy = Proxy::start().await;
     proxy.guarded_by(Box::new(|request| {
@@ -192,7 +193,7 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
         namespace.apply(&application("absent", &json!({})));
         ended(&namespace, "absent", 1, 0).await;
         namespace.reaches("absent", "COMPLETED").await;
-        told(&namespace, "failed to create Ingress absent-ui-ingress: ").await;
+        reported(&namespace, "failed to create Ingress absent-ui-ingress: ").await;
         let unwatched = |line: &&str| line.contains("not watched");
         assert_eq!(operator.log().lines().filter(unwatched).count(), 1);
     }
@@ -203,13 +204,13 @@ async fn an_operator_that_sees_no_ingresses_drives_applications_and_says_what_it
     let rules = role["rules"].as_array().unwrap().iter();
     let rules: Vec<_> = rules.filter(|rule| rule["resources"] != json!(["ingresses"])).collect();
     calls::merge(path, &json!({"rules": rules}));
-    calls::is_known(false, USER, "ingresses.networking.k8s.io", "default").await;
+    calls::until_may_create(false, USER, "ingresses.networking.k8s.io", "default").await;
     let operator = Operator::with(&namespace).argument(BY_PATH).spawn();
     is_not_ready(&operator, "permissions", &["the operator's account may not ", "watch ingresses"]).await;
     namespace.apply(&application("forbidden", &json!({})));
     ended(&namespace, "forbidden", 1, 0).await;
     namespace.reaches("forbidden", "COMPLETED").await;
-    told(
+    reported(
         &namespace,
         "failed to create Ingress forbidden-ui-ingress: ingresses.networking.k8s.io is forbidden",
     )
@@ -224,7 +225,7 @@ async fn is_exposed(namespace: &Namespace, name: &str) {
 
 async fn is_not_exposed(namespace: &Namespace) {
     namespace
-        .becomes("pi", "its status says nothing of a web UI", |application| {
+        .becomes("pi", "its status has no web UI", |application| {
             application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
         })
         .await;
@@ -238,7 +239,7 @@ async fn is(namespace: &Namespace, name: &str, expected: &Value) -> Value {
             .into_iter()
             .all(same)
     };
-    namespace.until::<Service>(name, "is as it should be", is_it).await
+    namespace.until::<Service>(name, "has the expected fields", is_it).await
 }
 
 /// Refuses to create and delete Ingresses in `namespace`.

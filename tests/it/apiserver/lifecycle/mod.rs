@@ -1,5 +1,5 @@
-//! Proves what the operator's decisions about an application do at an API server: each kind of effect once. The decisions
-//! are in `tests/data/lifecycle`, and what happens when a request fails in `faults`.
+//! Tests the effects of the operator's decisions about applications at an API server, each kind of effect once. The
+//! decisions are tested by `tests/data/lifecycle`, and failing requests in `faults`.
 
 /// PodDisruptionBudgets of drivers.
 mod budgets;
@@ -74,8 +74,9 @@ fn complaints(log: &str) -> Vec<&str> {
     log.lines().filter(is_one).filter(|line| !line.contains("certificates::registration")).collect()
 }
 
-/// Waits until an event says that an object beside the driver could not be made or deleted, with these words.
-async fn told(namespace: &Namespace, note: &str) {
+/// Waits for the event that reports, with this text, that an auxiliary object of an application could not be created or
+/// deleted.
+async fn reported(namespace: &Namespace, note: &str) {
     let says = |event: &Value| event["note"].as_str().is_some_and(|said| said.contains(note));
     let is_it = |event: &Value| event["type"] == "Warning" && says(event);
     namespace.has_event("SparkApplicationAuxiliaryFailed", is_it).await;

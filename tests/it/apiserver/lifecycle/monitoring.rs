@@ -1,5 +1,5 @@
 //! Proves that the ConfigMap of an application's monitoring exists before the pods that mount it and is deleted after
-//! them, also where `spark-submit` makes the driver.
+//! them, also where `spark-submit` creates the driver.
 
 use super::{application, edit, edit_spec, ended, running, submitted};
 use crate::apiserver::prelude::*;
@@ -7,7 +7,7 @@ use crate::apiserver::prelude::*;
 const NAME: &str = "pi-prom-conf";
 const SUBMISSION_ID: &str = "sparkoperator.k8s.io/submission-id";
 
-pub(in crate::apiserver) async fn the_config_map_is_each_runs_own(namespace: &Namespace) {
+pub(in crate::apiserver) async fn each_run_has_its_own_config_map(namespace: &Namespace) {
     let _node = SubmissionNode::of(namespace, &stand_in()).start().await;
     namespace.apply(&monitored());
     let first = of_run(namespace, 1).await;
@@ -32,13 +32,14 @@ pub(in crate::apiserver) async fn the_config_map_is_each_runs_own(namespace: &Na
 /// Waits until the run with this number has a driver; returns the ConfigMap of the run.
 async fn of_run(namespace: &Namespace, run: i64) -> Value {
     let application = submitted(namespace, "pi", run).await;
-    let config_map = namespace.get::<ConfigMap>(NAME).await.expect("its driver is there");
+    let config_map =
+        namespace.get::<ConfigMap>(NAME).await.expect("the driver exists, so its ConfigMap does");
     assert_eq!(config_map["metadata"]["labels"][SUBMISSION_ID], application["status"]["submissionID"]);
     config_map
 }
 
-/// Returns an application whose ConfigMap has to be there before its submission pod: natively it is one more object that
-/// is made before the driver.
+/// Returns an application that `spark-submit` submits, so that its ConfigMap has to exist before its submission pod. In
+/// native submission, the ConfigMap is just one more object that is created before the driver.
 fn monitored() -> Value {
     let exporter = json!({"jmxExporterJar": "/prometheus/exporter.jar"});
     let monitoring =

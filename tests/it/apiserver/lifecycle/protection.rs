@@ -10,13 +10,13 @@ const FINALIZER: &str = "sparkoperator.k8s.io/driver-outcome";
 async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     let namespace = Namespace::new("protected").await;
     let operator = protecting(&namespace).start().await;
-    deletion::who_wants_to_keep_the_pods_does(&namespace.beside("orphaned").await, &operator).await;
+    deletion::orphan_deletion_keeps_the_pods(&namespace.beside("orphaned").await, &operator).await;
     for name in ["succeeds", "fails", "alone", "watched", "suspended", "edited", "completed", "kept"] {
         namespace.apply(&application(name, &json!({})));
         running(&namespace, name, 1).await;
         is_protected(&namespace, name).await;
     }
-    // Whatever ends a run lets its driver go.
+    // However a run ends, its driver loses the finalizer.
     edit_spec(&namespace, "suspended", &json!({"suspend": true}));
     namespace.reaches("suspended", "SUSPENDED").await;
     assert_eq!(namespace.pod("suspended-driver").await, None);
@@ -27,15 +27,15 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     namespace.delete::<SparkApplication>("watched").await;
     namespace.is_gone::<Pod>("watched-driver").await;
 
-    // While nobody looks, drivers end and are deleted, and an application is.
+    // While no operator runs, two drivers end and are deleted, and an application is deleted.
     operator.stop().await;
     for (name, exit_code) in [("succeeds", 0), ("fails", 7)] {
         kubelet::ends(&namespace, &format!("{name}-driver"), exit_code).await;
-        begins_to_go(&namespace, &format!("{name}-driver")).await;
+        request_deletion(&namespace, &format!("{name}-driver")).await;
     }
     namespace.delete::<SparkApplication>("alone").await;
     // The test plays the garbage collector, which this cluster does not have.
-    begins_to_go(&namespace, "alone-driver").await;
+    request_deletion(&namespace, "alone-driver").await;
     let driver = namespace.pod("alone-driver").await.unwrap();
     assert_eq!(driver["metadata"]["finalizers"], json!([FINALIZER]));
     let operator = protecting(&namespace).start().await;
@@ -61,7 +61,7 @@ async fn a_driver_is_kept_until_its_outcome_is_recorded_and_not_longer() {
     kubelet::is_done(&namespace, "kept-driver");
 }
 
-async fn begins_to_go(namespace: &Namespace, pod: &str) {
+async fn request_deletion(namespace: &Namespace, pod: &str) {
     namespace.api::<Pod>().delete(pod, &DeleteParams::default()).await.unwrap();
 }
 

@@ -6,7 +6,7 @@ use crate::apiserver::{definitions, prelude::*};
 /// A submission id as Kubeflow generates it.
 pub(crate) const ID: &str = "5f3c1a52-77aa-4f0b-9b5c-0b1f6f0c2d11";
 
-/// The states in which nothing is left to do but to follow a driver.
+/// The states in which no run is to be submitted; at most a driver is to be followed.
 const BEGUN: [&str; 8] =
     ["SUBMITTED", "RUNNING", "UNKNOWN", "SUCCEEDING", "FAILING", "COMPLETED", "FAILED", "SUSPENDED"];
 /// The states in which Kubeflow's operator is about to submit a run.
@@ -21,23 +21,24 @@ async fn applications_of_kubeflows_operator_are_taken_over_and_each_run_happens_
     let executor = runs_have_begun(&begun).await;
     let before = begun.list::<Pod>().await.len();
     runs_are_due(&due).await;
-    executors_will_lack_something(&drained).await;
+    executors_will_lack_customizations(&drained).await;
     let whole = begun.beside("taken-over-whole").await;
     let stored = definitions::an_object_as_kubeflow_stores_it(&whole).await;
 
     let operator = Operator::start(&begun).await;
-    nothing_is_run_again_and_what_runs_is_followed_to_its_end(&begun, &executor, before).await;
+    no_run_is_repeated_and_running_drivers_are_followed_to_their_end(&begun, &executor, before).await;
     let others = [due.name, drained.name, whole.name];
     let of_others = |line: &&str| others.iter().any(|name| line.contains(name));
     let log = operator.log();
     let complaints = complaints(&log).into_iter().filter(|line| !of_others(line));
     assert_eq!(complaints.collect::<Vec<_>>(), Vec::<&str>::new());
-    what_was_about_to_run_runs_once(&due).await;
-    what_executors_lack_is_told_once(&drained).await;
+    due_runs_are_submitted_once(&due).await;
+    what_executors_lack_is_reported_once(&drained).await;
     definitions::is_kept_but_for_its_status(&whole, &stored).await;
 }
 
-/// Creates an application in each state of [`BEGUN`], with its driver. Returns the name of the executor of the one that runs.
+/// Creates an application in each state of [`BEGUN`], with its driver. Returns the name of the
+/// executor of the running one.
 async fn runs_have_begun(namespace: &Namespace) -> String {
     for state in BEGUN {
         let suspend = state == "SUSPENDED";
@@ -56,7 +57,7 @@ async fn runs_have_begun(namespace: &Namespace) -> String {
     executor
 }
 
-async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end(
+async fn no_run_is_repeated_and_running_drivers_are_followed_to_their_end(
     namespace: &Namespace,
     executor: &str,
     before: usize,
@@ -79,7 +80,7 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end(
     }
     assert_eq!(namespace.list::<Pod>().await.len(), before);
     namespace
-        .becomes("running", "its executor is known", |application| {
+        .becomes("running", "its status has the executor", |application| {
             application["status"]["executorState"] == json!({executor: "RUNNING"})
         })
         .await;
@@ -94,7 +95,7 @@ async fn nothing_is_run_again_and_what_runs_is_followed_to_its_end(
     assert_eq!(
         namespace.drivers_ever().await.len(),
         BEGUN.len() - 1,
-        "the runs of Kubeflow's operator and no other"
+        "only the runs of Kubeflow's operator exist"
     );
 }
 
@@ -111,7 +112,7 @@ async fn runs_are_due(namespace: &Namespace) {
 }
 
 /// This operator does what Kubeflow's operator was about to do.
-async fn what_was_about_to_run_runs_once(namespace: &Namespace) {
+async fn due_runs_are_submitted_once(namespace: &Namespace) {
     namespace.reaches("suspending", "SUSPENDED").await;
     assert_eq!(namespace.pod("suspending-driver").await, None);
     for state in DUE {
@@ -124,7 +125,7 @@ async fn what_was_about_to_run_runs_once(namespace: &Namespace) {
 }
 
 /// Creates applications whose executors would be customized; asserts that `sparkctl` lists those that are to be drained.
-async fn executors_will_lack_something(namespace: &Namespace) {
+async fn executors_will_lack_customizations(namespace: &Namespace) {
     let customized = json!({"executor": {
         "env": [{"name": "COLOUR", "value": "blue"}],
         "tolerations": [{"key": "dedicated", "operator": "Exists"}],
@@ -148,7 +149,7 @@ async fn executors_will_lack_something(namespace: &Namespace) {
     assert!(rows[2].starts_with("starting ") && rows.len() == 3 && complaints.is_empty(), "{table}");
 }
 
-async fn what_executors_lack_is_told_once(namespace: &Namespace) {
+async fn what_executors_lack_is_reported_once(namespace: &Namespace) {
     for name in ["customized", "starting", "plain", "finished"] {
         namespace.status_has(name, &json!({"observedGeneration": 1})).await;
     }
@@ -218,7 +219,7 @@ async fn executor_of(namespace: &Namespace, name: &str) -> String {
     format!("{name}-exec-1")
 }
 
-/// Returns a part of what Kubeflow's operator leaves, with these words replaced.
+/// Returns a part of the objects that Kubeflow's operator leaves, with these placeholders replaced.
 fn left(part: &str, words: [(&str, &str); 2]) -> Value {
     let text = fs::read_to_string(data("apiserver/taken-over.yaml")).unwrap();
     let text = words.into_iter().fold(text, |text, (word, by)| text.replace(word, by));

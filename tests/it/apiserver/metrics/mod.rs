@@ -28,7 +28,7 @@ const AT_ONCE: usize = 24;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn after_a_day_of_twenty_eight_applications_and_two_restarts_all_numbers_are_true() {
+async fn all_metrics_are_correct_after_a_day_with_all_outcomes_and_two_restarts() {
     let namespace = Namespace::new("day").await;
     let begun = Instant::now();
     let kind = ApiResource::erase::<SparkApplication>(&());
@@ -74,12 +74,12 @@ async fn after_a_day_of_twenty_eight_applications_and_two_restarts_all_numbers_a
     let missing: Vec<_> = used().into_iter().filter(|used| !told.contains(&**used)).collect();
     assert!(
         missing.is_empty(),
-        "manifests/monitoring uses metrics that there are not: {missing:?} in\n{text}"
+        "manifests/monitoring uses metrics that do not exist: {missing:?} in\n{text}"
     );
 }
 
 /// Needs an operator, behind this proxy, that has followed an application to its end.
-pub(super) async fn a_status_that_was_written_without_an_answer_is_counted_once(
+pub(super) async fn a_status_write_with_a_lost_response_is_counted_once(
     namespace: &Namespace,
     operator: &Operator,
     proxy: &Proxy,
@@ -117,7 +117,7 @@ pub(super) async fn a_status_that_was_written_without_an_answer_is_counted_once(
     completed.caught().await.close();
     namespace.reaches("pi", "COMPLETED").await;
     let once_more: Vec<_> = before.iter().map(|count| count + 1.0).collect();
-    eventually("all is counted, once", async || {
+    eventually("everything is counted once", async || {
         let counted = counted().await?;
         seen(counted == once_more, counted)
     })
@@ -179,7 +179,7 @@ impl Day<'_> {
     async fn compared(&self, operator: &Operator, before: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         let happened = self.happened.lock().unwrap().clone();
         let there = self.there();
-        eventually("the numbers are true, and nothing is left to do", async || {
+        eventually("the metrics are correct, and the queue is empty", async || {
             let text = metrics_of(operator).await;
             let mut told = before.clone();
             let mut gauges = BTreeMap::new();

@@ -7,7 +7,7 @@ use api::State;
 /// The number of stories in `tests/data/day.yaml`.
 pub(super) const STORIES: usize = 14;
 
-/// The fate of an application, in `tests/data/day.yaml`: its steps in each part of the day. No operator runs in the breaks.
+/// The steps of an application in each part of the day, from `tests/data/day.yaml`. No operator runs in the breaks.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub(super) struct Story {
@@ -36,7 +36,7 @@ pub(super) enum Step {
     ExecutorEnds((u32, i32)),
     DriverEnds(i32),
     Completed,
-    /// The driver ends well, and the application is COMPLETED.
+    /// The driver ends with exit code 0, and the application is COMPLETED.
     Completes,
     Failed,
     /// The application has failed after so many refused submissions.

@@ -1,5 +1,5 @@
-//! Compares what validation says of an application with what the API server does: with the application, and with the
-//! pods and other objects that the operator and Spark would make for it.
+//! Compares the results of validation with those of the API server: for applications, and for the pods and other
+//! objects that the operator and Spark would create for them.
 
 use super::{calls::tried, namespace::Namespace};
 use crate::validation::{Told, cases, examined_by};
@@ -12,7 +12,7 @@ use submission::{Settings, SubmissionEnvironment, native, objects, run::Run};
 use validation::{Precision, Refusal, validate};
 
 /// Needs an operator that reviews applications.
-pub(super) fn the_api_server_refuses_what_validation_refuses_and_nothing_else(namespace: &Namespace) {
+pub(super) fn the_api_server_refuses_exactly_what_validation_refuses(namespace: &Namespace) {
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for Told { context, object, warnings, .. } in cases(namespace.name) {
         let invalid = examined_by(&object, Some(Precision::Nanos)).invalid;
@@ -20,25 +20,26 @@ pub(super) fn the_api_server_refuses_what_validation_refuses_and_nothing_else(na
         match refused(tried(&object)) {
             None if is_valid => {}
             Some((403, message)) if !is_valid && message.ends_with(&refusal) => {}
-            // What the CRD refuses does not reach the webhook.
+            // An object that the CRD's schema refuses does not reach the webhook.
             Some((422, message)) if !is_valid && message.starts_with("SparkApplication") => {}
             applied => wrong.push(format!("{context}: {applied:?} instead of `{refusal}`")),
         }
-        // Two mistakes cause a warning alone, since a webhook of the cluster might mend them.
+        // Two mistakes cause only a warning, because another webhook of the cluster might correct them.
         let is_mended = warnings.iter().any(|text| text.contains("Kubernetes refuses such pods"));
         let is_application = object["kind"] == "SparkApplication";
         let Some(created) = (is_application && !is_mended).then(|| made(object)).flatten() else { continue };
         compared += 1;
         if created.is_none() != is_valid {
-            wrong.push(format!("{context}: {created:?} while it is told `{refusal}`"));
+            wrong.push(format!("{context}: {created:?}, but validation says `{refusal}`"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(compared > 70, "only {compared} plans were tried");
+    assert!(compared > 70, "only {compared} plans were compared");
 }
 
-/// Plans a run of an application in which the checks before planning find no mistake, and tries to create its objects and
-/// one of its executors. Returns what is refused, by the plan or by the API server; none if there is no native plan.
+/// Plans a run of an application, and tries to create the run's objects and one of its executors. Returns the refusal
+/// by the plan or by the API server, `Some(None)` if nothing is refused, and `None` if the checks before planning find
+/// a mistake or the run cannot be submitted natively.
 fn made(mut application: Value) -> Option<Option<String>> {
     application["metadata"]["uid"] = json!("6d8a2c1e-0000-4000-8000-000000000001");
     let namespace = application["metadata"]["namespace"].clone();

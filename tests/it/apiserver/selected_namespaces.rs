@@ -11,7 +11,7 @@ const DIFFERENCES: &str = "spark_operator_webhook_registration_differences";
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_label() {
+async fn applications_run_only_in_listed_and_in_labelled_namespaces() {
     let namespace = Namespace::new("chosen").await;
     let (labelled, elsewhere) =
         (namespace.beside("chosen-by-label").await, namespace.beside("not-chosen").await);
@@ -30,7 +30,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     let mut wrong = application("wrong");
     wrong["spec"]["driver"]["memory"] = json!("1gg");
     let refuses = async |namespace: &str| {
-        eventually(&format!("the webhook is asked in {namespace}"), async || {
+        eventually(&format!("the webhook is called in {namespace}"), async || {
             let said = calls::tried_in(namespace, &wrong).err().unwrap_or_default();
             seen(said.contains("spec.driver.memory: `1gg`"), said)
         })
@@ -54,7 +54,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
     labelled.reaches("late", "SUBMITTED").await;
 
     label(json!("web"));
-    eventually("it is told that the label is gone", async || {
+    eventually("the log says that the label was removed", async || {
         let log = operator.log();
         let told = log.matches("namespace has changed its labels").count();
         seen(told == 2, log)
@@ -70,7 +70,7 @@ async fn applications_live_in_the_namespaces_of_the_list_and_in_those_with_the_l
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn a_webhook_that_is_called_in_other_namespaces_is_told_of_and_left_as_it_is() {
+async fn a_webhook_for_other_namespaces_is_reported_and_not_changed() {
     let namespace = Namespace::new("chosen-otherwise").await;
     let _installed = installed(&["--namespaces=chosen-otherwise"]);
     let operator = Operator::with(&namespace).argument("--namespaces=chosen-otherwise").start().await;

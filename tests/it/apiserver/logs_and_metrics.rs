@@ -5,7 +5,7 @@ use crate::apiserver::prelude::*;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_what_was_done() {
+async fn logs_are_json_with_spans_and_no_secrets_and_metrics_count_correctly() {
     let namespace = Namespace::new("logs").await;
     let _node = SubmissionNode::of(&namespace, &stand_in()).start().await;
     let setup = Operator::with(&namespace).by_spark_submit().argument("--zap-encoder=json");
@@ -20,7 +20,7 @@ async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_wh
     namespace.apply(&pi);
     let submission_id = namespace.reaches("pi", "SUBMITTED").await["status"]["submissionID"].clone();
     let driver = namespace.pod("pi-driver").await.unwrap();
-    assert!(driver.to_string().contains("hush-env"), "it is an application with something to hide");
+    assert!(driver.to_string().contains("hush-env"), "the driver has secret values");
 
     let log = operator.has_logged("state changed").await;
     assert!(!log.contains("hush"), "{log}");
@@ -69,11 +69,11 @@ async fn logs_are_json_say_of_what_they_are_hold_no_secrets_and_metrics_count_wh
     let reason = "sparkoperator.k8s.io/memory-limit,sparkoperator.k8s.io/tolerations";
     assert_eq!(line["span"]["reason"], reason);
     assert!(!operator.log().contains("hush"), "{line}");
-    metrics_count_what_was_done(&namespace, &operator).await;
+    metrics_count_submissions_reviews_and_writes(&namespace, &operator).await;
 }
 
-/// The application `pi` is submitted.
-async fn metrics_count_what_was_done(namespace: &Namespace, operator: &Operator) {
+/// Needs an operator that has submitted the application `pi`.
+async fn metrics_count_submissions_reviews_and_writes(namespace: &Namespace, operator: &Operator) {
     // The webhook denies the driver of `taken`, because Spark gives this name to a volume of its own.
     let mut taken = application("taken");
     taken["spec"]["volumes"] = json!([{"name": "spark-conf-volume-driver", "emptyDir": {}}]);
@@ -85,7 +85,7 @@ async fn metrics_count_what_was_done(namespace: &Namespace, operator: &Operator)
 
     // The submission of `taken` succeeded too: its submission pod was created.
     // The last reconcile is still active for a moment after its status is written.
-    let text = eventually("all is counted, and nothing is left to do", async || {
+    let text = eventually("everything is counted, and the queue is empty", async || {
         let (status, text) = operator.get(METRICS, "/metrics").await?;
         let missing = lacks(&text, "apiserver/metrics.txt");
         seen(status == 200 && missing.is_none(), format!("{status}, no {missing:?} in\n{text}"))
@@ -97,8 +97,11 @@ async fn metrics_count_what_was_done(namespace: &Namespace, operator: &Operator)
     let patches = "rest_client_requests_total{code=\"200\",method=\"PATCH\",";
     let written = text.lines().find(|line| line.starts_with(patches)).unwrap_or_else(|| panic!("{text}"));
     let written: u32 = written.rsplit_once(' ').unwrap().1.parse().unwrap();
-    assert!((3..=8).contains(&written), "{written}: three, four of the pods, and maybe the caBundle");
-    // The check with Prometheus' own parser is a test on the node.
+    assert!(
+        (3..=8).contains(&written),
+        "{written}: three states, four reports of pods, and maybe the caBundle"
+    );
+    // A test in `node` checks the text with Prometheus' own parser.
     let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
     assert_eq!(families.iter().collect::<BTreeSet<_>>().len(), families.len(), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Proves that the operator follows certificates that are managed by others. The test does the work of cert-manager
-//! with its CA injector, or of the kubelet that updates a mounted volume.
+//! Proves that the operator uses certificates that others manage, and follows their changes. The test plays
+//! cert-manager with its CA injector, or the kubelet that updates a mounted volume.
 
 use super::{
     arrivals::handshake,
@@ -12,9 +12,9 @@ use std::os::unix::fs::symlink;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
+async fn cert_managers_secret_is_used_and_its_injector_manages_ca_bundle() {
     let namespace = Namespace::new("cert-manager").await;
-    // So that the operator manages Secret and caBundle again.
+    // Deleted at the end as well, so that the operators of later tests manage Secret and caBundle themselves.
     let _removed = Finally::new(|| calls::delete(PATH));
     calls::delete(PATH);
     inject("");
@@ -34,7 +34,7 @@ async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
     let renewed = first.with_new_leaf(&names(), now()).unwrap();
     issue(&renewed);
     shows(&renewed).await;
-    assert_eq!(bundle(), encoded(&first.ca_certificate), "it is the injector's");
+    assert_eq!(bundle(), encoded(&first.ca_certificate), "caBundle belongs to the injector");
 
     // The certificate that is trusted remains in use until the new one is trusted.
     let second = made();
@@ -54,7 +54,7 @@ async fn cert_managers_secret_is_followed_and_ca_bundle_left_to_its_injector() {
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
-async fn mounted_files_are_followed_as_the_kubelet_changes_them() {
+async fn mounted_certificates_are_reloaded_when_the_kubelet_updates_them() {
     let namespace = Namespace::new("mounted-files").await;
     let volume = Volume::new(&namespace.folder);
     let first = made();
@@ -127,10 +127,10 @@ impl Volume {
 async fn shows(certificates: &Certificates) {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
     let leaf = CertificateDer::from_pem_slice(certificates.certificate.as_bytes()).unwrap();
-    eventually("it is shown", async || {
+    eventually("the webhook presents the leaf", async || {
         let shown = handshake(certificates.ca_certificate.as_bytes()).await;
         let shown = shown.map_err(|error| error.to_string())?;
-        seen(shown == leaf, "another")
+        seen(shown == leaf, "another leaf")
     })
     .await;
 }
