@@ -60,8 +60,8 @@ impl<T: DeserializeOwned + Serialize> AnnotationValue for Json<T> {
     }
 }
 
-/// Parses an annotation's text, unless it has more values than an object may have: for the gate before reviews, all of the
-/// text is one value.
+/// Parses an annotation's text, unless it contains more JSON values than an object may have. The check of the whole
+/// object does not cover this: to it, the text of an annotation is a single value.
 fn parsed(text: &str) -> Result<Value, Problem> {
     if let Some(excess) = Bounds::OBJECT.excess(text, ROOT) {
         let path = excess.path.strip_prefix(ROOT).unwrap_or_default().trim_start_matches('.');

@@ -1,8 +1,8 @@
 //! Adds entries to the lists of a pod, except those that the pod already has.
 //!
 //! Entries are compared in the form in which the API server returns them after its defaulting: the API server drops
-//! empty values, fills in defaults and rewrites quantities (`1024Mi` is returned as `1Gi`). Otherwise a second call of
-//! the webhook for the same pod would change the pod again, or deny it.
+//! empty values, fills in defaults and rewrites quantities (`1024Mi` is returned as `1Gi`). If they were compared as
+//! written, a second call of the webhook for the same pod would change the pod again, or deny it.
 
 use super::{Problem, pod::Fields};
 use api::names::volume::is_scratch;
@@ -26,7 +26,7 @@ pub(super) enum OnClash {
 /// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
 /// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
-/// `entries` have the same key, the last one counts.
+/// `entries` have the same key, only the last one is added.
 ///
 /// # Errors
 ///
@@ -76,7 +76,8 @@ pub(super) fn add(
     Ok(())
 }
 
-/// Returns the text of the problem that the pod has `there` with the same `key`.
+/// Returns the message that the pod already has the entry `there`, with the same values of the fields in `key` as
+/// `entry`.
 pub(super) fn taken(key: &[&str], entry: &Value, there: &Value) -> String {
     let shown: Vec<_> = key.iter().map(|field| format!("{field} {}", entry[*field])).collect();
     let why = if is_scratch(there) {
@@ -88,7 +89,7 @@ pub(super) fn taken(key: &[&str], entry: &Value, there: &Value) -> String {
 }
 
 /// Replaces the whole value at `field` of `parent` by `value`, unless the existing value is the form in which the API
-/// server stores `value`. Never fails; the result is that of a step.
+/// server stores `value`. Never fails: it returns a `Result` only because every step does.
 pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) -> Result<(), Problem> {
     if !parent.get(field).is_some_and(|there| is_stored_form(there, &value)) {
         parent.set(field, value);
@@ -96,9 +97,9 @@ pub(super) fn replace(parent: &mut Fields, field: &'static str, value: Value) ->
     Ok(())
 }
 
-/// Whether `there` equals `wanted`, except for what the API server leaves out and fills in. Unlike in [`states`], zero,
-/// false and an empty object are different from an absent field: they can mean user 0, no privilege escalation and a
-/// selector that matches everything.
+/// Whether `there` equals `wanted`, except for values that the API server leaves out or fills in. Unlike in [`states`],
+/// zero, false and an empty object are different from an absent field: they can mean user 0, no privilege escalation
+/// and a selector that matches everything.
 fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     const FILLED_IN: [(&str, &str); 2] = [("path", "/"), ("scheme", "HTTP")];
     let is_left_out = |value: &Value| {
@@ -123,8 +124,8 @@ fn is_stored_form(there: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Returns the key that identifies an entry, as a text. Texts can be looked up in a map: lists can be long, and
-/// comparing each entry with every other entry would take too long.
+/// Returns the key that identifies an entry as a text, for look-ups in a map: lists can be long, and comparing each
+/// entry with every other entry would take too long.
 fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, str>, Problem> {
     let problem = |field: &str, text| Err(Problem::new(format!("[{index}].{field}"), text));
     let text = |field: &&str| match &entry[*field] {

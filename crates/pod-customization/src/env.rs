@@ -13,8 +13,8 @@ pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
     key: annotation::ENV,
     asked: |pod, _, _| Embedded::list(&pod.env),
     apply: |pod, env| {
-        // A later step sets these two variables, and its entry would win. The same value is used here, because
-        // otherwise every further call of the webhook would append both entries again.
+        // A later step sets these two variables, and its entry would take effect. The same value is used here, because
+        // otherwise each further call of the webhook would append both entries again.
         let later = [
             (annotation::HADOOP_CONFIG_MAP, variable::HADOOP_CONF_DIR, path::HADOOP_CONF),
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),

@@ -1,8 +1,7 @@
-//! Changes a Spark pod to what its annotations ask for: the controller writes the annotations, the webhook carries them
-//! out.
+//! Changes a Spark pod as its annotations describe: the controller writes the annotations, the webhook applies them.
 //!
 //! A [`Concern`] is one annotation of the contract between the controller and the webhook: how the annotation's value
-//! is made from an application, and how the value changes a pod. [`STEPS`] lists the concerns in the order in which
+//! is computed from an application, and how the value changes a pod. [`STEPS`] lists the concerns in the order in which
 //! they are applied. The order is that of Kubeflow's operator, so that the same application gives the same pod.
 //!
 //! The pod is JSON that is read and patched, and never re-serialised from Rust types, so that fields which these types
@@ -71,17 +70,19 @@ pub const STEPS: [Step; 29] = [
     step(&lifecycle::SHARE_PROCESS_NAMESPACE),
 ];
 
-/// The most bytes of all annotations of an object, keys and values together: Kubernetes' own limit, which counts after webhooks
-/// have read them.
+/// The maximum number of bytes of all annotations of an object, keys and values together: Kubernetes' own limit, which
+/// the API server checks only after the webhooks.
 pub const LARGEST: usize = 256 << 10;
 
-/// One annotation of the contract, whose value is a `V`: what an application asks for, and how this changes a pod.
+/// One annotation of the contract, whose value is a `V`: how the value is computed from an application, and how it
+/// changes a pod.
 struct Concern<V> {
     /// The annotation's key.
     key: &'static str,
-    /// Returns what an application asks for in pods of a role, of which it has this section; none if it asks for nothing.
+    /// Returns the value for pods of a role, given the role's section of the application; `None` if the application
+    /// sets none.
     asked: fn(&SparkPodSpec, &SparkApplication, Role) -> Option<V>,
-    /// Changes the pod as the value asks.
+    /// Changes the pod as the value describes.
     apply: fn(&mut SparkPod, V) -> Result<(), Problem>,
 }
 
@@ -131,10 +132,10 @@ impl Problem {
 /// Why a pod is not admitted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    /// An annotation cannot be carried out, because its value is wrong or does not fit the pod.
+    /// An annotation cannot be applied, because its value is wrong or does not fit the pod.
     #[error("annotation {key}{}{}: {}", if problem.path.is_empty() { "" } else { " at " }, problem.path, problem.text)]
     Annotation { key: &'static str, problem: Problem },
-    /// The annotations are more than Kubernetes allows.
+    /// The annotations are larger than Kubernetes allows.
     #[error(
         "annotations {}…: they have {size} bytes, and Kubernetes allows {LARGEST}: move large values into ConfigMaps",
         annotation::PREFIX
@@ -168,8 +169,8 @@ impl Denial {
     }
 }
 
-/// Returns the annotations that make the webhook give pods of `role` what `application` asks for, including the
-/// contract's version; empty if the application asks for nothing.
+/// Returns the annotations by which the webhook applies the settings of `application` to pods of `role`, including the
+/// contract's version; empty if there are no such settings.
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
     let mut annotations: BTreeMap<_, _> = STEPS
         .iter()
@@ -186,24 +187,24 @@ pub fn is_of_contract(key: &str) -> bool {
     key == annotation::CONTRACT || STEPS.iter().any(|step| step.key == key)
 }
 
-/// Returns the pod, changed as its own annotations ask.
+/// Returns the pod, changed as its own annotations describe.
 ///
 /// # Errors
 ///
 /// The same as those of [`patch`].
 pub fn customized(pod: &Value) -> Result<Value, Vec<Denial>> {
     let mut customized = pod.clone();
-    json_patch::patch(&mut customized, &patch(pod)?).expect("the patch was made for this very pod");
+    json_patch::patch(&mut customized, &patch(pod)?).expect("the patch was computed from this pod");
     Ok(customized)
 }
 
-/// Returns the patch (RFC 6902) that changes a pod as its own annotations ask; empty if the annotations ask for
-/// nothing, or only for what the pod already has.
+/// Returns the patch (RFC 6902) that changes a pod as its own annotations describe; empty if the pod has none of these
+/// annotations, or already is as they describe.
 ///
 /// # Errors
 ///
-/// All annotations that cannot be carried out, not only the first. If the contract's version cannot be used, or the pod
-/// has no role or no Spark container, this is the only error.
+/// All annotations that cannot be applied, not only the first. If the annotations are too large, the contract's version
+/// cannot be used, or the pod has no role or no Spark container, this is the only error.
 pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
     let annotations = &pod["metadata"]["annotations"];
     let asked: Vec<_> =

@@ -1,5 +1,5 @@
-//! Sets how metrics leave a Spark pod: mounts Spark's `metrics.properties` and the configuration of the exporter, and
-//! declares the port at which Prometheus finds the exporter.
+//! Mounts Spark's `metrics.properties` and the configuration of the metrics exporter into a Spark pod, and declares the
+//! port at which Prometheus finds the exporter.
 
 use super::{Concern, Problem, annotation_value::Json, config_maps, network};
 use crate::volume_name;
@@ -40,8 +40,8 @@ pub(super) const PROMETHEUS: Concern<Json<Metrics>> = Concern {
         }
         match (port, port_name) {
             (None, None) => Ok(()),
-            (None, Some(_)) => Err(Problem::new("port", "is required beside portName")),
-            (Some(_), None) => Err(Problem::new("portName", "is required beside port")),
+            (None, Some(_)) => Err(Problem::new("port", "is required together with portName")),
+            (Some(_), None) => Err(Problem::new("portName", "is required together with port")),
             (Some(port), Some(name)) => {
                 let port = json!({"name": name, "containerPort": port, "protocol": "TCP"});
                 network::add_ports(pod, vec![port])

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest name of a container that a message shows in full, in bytes, with the quotes: twice the 63 characters
-/// that Kubernetes allows. Of a longer name, the message shows the beginning.
+/// The maximum length of a container's name in a message, in bytes, with the quotes: twice the 63 characters that
+/// Kubernetes allows. A longer name is cut.
 const LONGEST_NAME: usize = 126;
 
 /// A pod in which Spark runs, as JSON, and the changes that have been collected for the pod.
@@ -31,8 +31,8 @@ pub struct SparkPod<'p> {
 }
 
 impl<'p> SparkPod<'p> {
-    /// Finds the pod's role and its Spark container, as [`spark_container`] does. Sidecars that the pod's annotation asks
-    /// for are left out: an earlier call may have added them.
+    /// Finds the pod's role and its Spark container, as [`spark_container`] does. Sidecars that the pod's annotation
+    /// contains are left out: an earlier call may have added them.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ fn names(containers: &[Value]) -> Vec<String> {
     names.chain(more).collect()
 }
 
-/// Returns the names in the list of objects that the annotation `key` contains; none if the annotation is absent or
+/// Returns the names in the list of objects that the annotation `key` contains; empty if the annotation is absent or
 /// unreadable.
 fn names_in(annotations: &Value, key: &str) -> BTreeSet<String> {
     #[derive(Deserialize)]
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_after_those_that_are_there_or_make_a_list() {
+    fn entries_are_appended_to_the_list_or_create_it() {
         let change =
             |fields: &mut Fields| fields.append("env", vec![json!({"name": "A"}), json!({"name": "B"})]);
         let at_the_end =
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_added_replaced_or_removed_and_otherwise_left_alone() {
+    fn a_changed_field_is_added_replaced_or_removed() {
         let set = |fields: &mut Fields| fields.set("image", "b");
         let operation = |op| json!([{"op": op, "path": "/spec/containers/0/image", "value": "b"}]);
         assert_eq!(patch(json!({}), set), operation("add"));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_what_later_steps_see() {
+    fn later_steps_see_the_changes_of_earlier_steps() {
         let before = json!({"image": "a", "env": [1], "args": 5});
         let mut fields = Fields::of(&before);
         fields.set("image", "b");

@@ -1,4 +1,4 @@
-//! Sets the limits of Spark's container that the application asks for beyond those that Spark sets: memory and GPUs.
+//! Sets the limits of Spark's container that the application sets by `memoryLimit` and `gpu`.
 
 use super::{Concern, Problem, SparkPod, annotation_value::Json};
 use api::{GpuSpec, names::annotation, quantity};
@@ -18,7 +18,7 @@ pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
 
 pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
     key: annotation::GPU,
-    // Returns none if the name is empty or the quantity is not positive, as in Kubeflow's operator.
+    // Returns `None` if the name is empty or the quantity is not positive, as in Kubeflow's operator.
     asked: |pod, _, _| {
         let gpu = pod.gpu.clone()?;
         (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))

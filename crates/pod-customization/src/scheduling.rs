@@ -34,8 +34,8 @@ pub(super) const SCHEDULER_NAME: Concern<String> = Concern {
     apply: |pod, scheduler| entries::replace(&mut pod.spec, "schedulerName", scheduler.into()),
 };
 
-/// The operator writes this annotation into the metadata of the application that it plans, since no field of the spec
-/// stands for it: see `crates/batch-schedulers`.
+/// Returns the annotation `key` of the application. `crates/batch-schedulers` sets it for each run, in the operator's
+/// memory alone, since it corresponds to no field of the spec.
 fn planned(application: &SparkApplication, key: &str) -> Option<String> {
     application.metadata.annotations.as_ref()?.get(key).cloned()
 }
@@ -53,7 +53,7 @@ pub(super) const SCHEDULING_GATE: Concern<String> = Concern {
     asked: |_, application, role| {
         planned(application, annotation::SCHEDULING_GATE).filter(|_| role == Role::Executor)
     },
-    // Adds the gate to a pod that is not placed yet. The API server refuses new gates of pods that exist.
+    // Adds the gate to a pod that is being created: the API server refuses to add gates to a pod that exists.
     apply: |pod, gate| {
         entries::add(&mut pod.spec, "schedulingGates", vec![json!({"name": gate})], &[], OnClash::Append)
     },

@@ -3,7 +3,7 @@
 use api::names::volume;
 use sha2::{Digest, Sha256};
 
-/// Kubernetes' limit for volume names (a DNS label).
+/// The maximum length of a volume's name in Kubernetes (a DNS label).
 const LONGEST: usize = 63;
 
 /// Returns `<ConfigMap>-vol` if this is a DNS label. Otherwise dots become dashes and the name is cut to make room for
@@ -13,8 +13,8 @@ pub fn of_config_map(config_map: &str) -> String {
     label(config_map, "-vol").unwrap_or_else(|| hashed(config_map, "-vol"))
 }
 
-/// Returns the name of the volume of a Secret that Spark cannot mount, because `<Secret>-volume`, Spark's name, is no DNS
-/// label; none if Spark mounts it.
+/// Returns the name of the volume of a Secret that Spark cannot mount, because Spark's name for the volume,
+/// `<Secret>-volume`, would not be a DNS label; `None` if Spark can mount it.
 pub fn of_unmountable_secret(secret: &str) -> Option<String> {
     label(secret, volume::SECRET_SUFFIX).is_none().then(|| hashed(secret, volume::SECRET_SUFFIX))
 }
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dotted_or_long_name_is_hashed_and_stays_a_label() {
+    fn a_dotted_or_long_name_gets_a_hash_and_is_a_dns_label() {
         assert_eq!(of_config_map("app.conf"), "app-conf-3a476fd9-vol");
         let long = of_config_map(&"a".repeat(200));
         assert_eq!(long.len(), 63);
@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_has_a_volume_of_ours_where_spark_cannot_name_one() {
+    fn a_secret_that_spark_cannot_mount_gets_a_hashed_volume_name() {
         assert_eq!(of_unmountable_secret("a-b"), None);
         assert_eq!(of_unmountable_secret(&"a".repeat(56)), None);
         assert_eq!(of_unmountable_secret(&"a".repeat(57)).map(|name| name.len()), Some(63));

@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
     key: annotation::VOLUMES,
-    // Returns only the volumes that this role's containers mount, in the order of the mounts: Spark's first, then those of
-    // sidecars and init containers, the template's included.
+    // Returns only the volumes that containers of this role mount, in the order of the mounts: first those of Spark's
+    // container, then those of sidecars and init containers, including the containers of the pod template.
     asked: |pod, application, role| {
-        // Of several volumes with one name, the last is used, as in Kubeflow's operator.
+        // If several volumes have the same name, the last one is used, as in Kubeflow's operator.
         let volumes = application.spec.volumes.iter();
         let mut unused: BTreeMap<_, _> =
             volumes.map(|volume| (volume.json()["name"].as_str(), volume)).collect();
@@ -39,7 +39,8 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
         Embedded::list(&mounted.chain(secrets).collect::<Vec<_>>())
     },
     apply: |pod, volumes| {
-        // What only sidecars mount is what the pod has of this name, whoever has added it.
+        // If Spark's container does not mount a volume, and the pod has a volume of this name already, that one is
+        // kept.
         let mounted = pod.names_in(annotation::VOLUME_MOUNTS);
         let there: BTreeSet<_> =
             pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
@@ -63,8 +64,9 @@ pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
             pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
         let mut mounts = mounts.into_entries();
         let has_volume = |mount: &Value| mount["name"].as_str().is_some_and(|name| there.contains(name));
-        // As in Kubeflow's operator, a mount without a volume is left out: validation has warned of it. Annotations without
-        // the contract's version are not made from an application, and nobody has validated them.
+        // As in Kubeflow's operator, a mount without a volume is left out: the application's validation has warned of
+        // it. Annotations without the contract's version were not written by the controller, so they were not
+        // validated.
         if pod.has_annotation(annotation::CONTRACT) {
             mounts.retain(has_volume);
         } else if let Some(i) = mounts.iter().position(|mount| !has_volume(mount)) {
@@ -85,8 +87,8 @@ fn mounts(application: &SparkApplication, role: Role) -> impl Iterator<Item = &E
     role.pod(&application.spec).volume_mounts.iter().filter(|mount| !is_scratch(mount.json()))
 }
 
-/// Returns the Secrets that Spark cannot mount: the name of the volume that the webhook adds, the Secret and the path. What is
-/// mounted twice has one volume.
+/// Returns the Secrets that Spark cannot mount: the name of the volume that the webhook adds, the Secret and the path.
+/// A Secret that is mounted twice has one volume.
 fn unmountable_secrets(
     application: &SparkApplication,
     role: Role,

@@ -1,5 +1,5 @@
-//! Reduces pods to the facts on which decisions depend: their state, the marks of extensions, and the resources that they
-//! ask for.
+//! Reduces pods to the facts on which decisions depend: their state, the labels and annotations of extensions, and
+//! their resource requests.
 
 mod particulars;
 mod pod_claim;

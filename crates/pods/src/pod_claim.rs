@@ -1,4 +1,5 @@
-//! Computes how much of each resource a pod asks for and which quotas count the pod, by the rules of Kubernetes.
+//! Computes the resource requests and limits of a pod, and which ResourceQuotas count the pod, by the rules of
+//! Kubernetes.
 
 use api::quantity;
 use k8s_openapi::{
@@ -13,7 +14,7 @@ pub type Amounts = BTreeMap<String, i128>;
 /// The keys of a quota that limit the number of pods.
 const COUNTS: [&str; 2] = ["pods", "count/pods"];
 
-/// Whether pods use the resource that has the key `key` in a quota.
+/// Whether pods use the resource that `key` limits in a ResourceQuota.
 pub fn is_counted(key: &str) -> bool {
     let of_containers = ["cpu", "memory", "ephemeral-storage"];
     let prefixes = ["requests.", "limits.", "hugepages-"];
@@ -21,7 +22,7 @@ pub fn is_counted(key: &str) -> bool {
     COUNTS.contains(&key) || of_containers.contains(&key) || is_prefixed
 }
 
-/// The resources that a pod asks for, and the properties that decide which quotas count the pod.
+/// The resource requests and limits of a pod, and the properties that decide which ResourceQuotas count the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodClaim {
     requests: Amounts,
@@ -41,7 +42,7 @@ impl PodClaim {
         }
     }
 
-    /// Returns what a pod with this spec asks for, by the name of the resource.
+    /// Returns the resource requests of a pod with this spec, by the name of the resource.
     pub fn requests_of(spec: &PodSpec) -> Amounts {
         let mut total = of_containers(spec, requests);
         let of_pod = spec.resources.as_ref();
@@ -54,8 +55,8 @@ impl PodClaim {
         total
     }
 
-    /// Returns the limits of a pod with this spec, by the name of the resource. A resource that one of its containers does
-    /// not limit is limited for the others alone.
+    /// Returns the limits of a pod with this spec, by the name of the resource. If only some of its containers limit a
+    /// resource, the result is the sum of their limits.
     fn limits_of(spec: &PodSpec) -> Amounts {
         let limits = |resources: &ResourceRequirements| amounts(resources.limits.as_ref());
         let mut total = of_containers(spec, limits);
@@ -66,12 +67,13 @@ impl PodClaim {
         total
     }
 
-    /// Returns what the pod asks for, by the name of the resource: what the scheduler has to find room for.
+    /// Returns the resource requests of the pod, by the name of the resource: the scheduler looks for a node that has
+    /// these amounts available.
     pub const fn requests(&self) -> &Amounts {
         &self.requests
     }
 
-    /// Returns how much the pod uses of the resource that has the key `key` in a quota, in thousandths of a unit.
+    /// Returns how much the pod uses of the resource that `key` limits in a ResourceQuota, in thousandths of a unit.
     pub fn amount(&self, key: &str) -> i128 {
         let (amounts, name) = match (key.strip_prefix("requests."), key.strip_prefix("limits.")) {
             _ if COUNTS.contains(&key) => return 1000,
@@ -110,8 +112,9 @@ impl PodClaim {
 
 /// Returns the amounts of a pod's containers, by the rules of `PodRequests` and `PodLimits` of Kubernetes'
 /// component-helpers. The containers run at the same time. Init containers run one after the other before them, but an
-/// init container with `restartPolicy: Always` keeps running beside all later containers. What the pod states for all of
-/// its containers together replaces these amounts, and the overhead of the pod's runtime is added to them.
+/// init container with `restartPolicy: Always` keeps running beside all later containers. The callers replace these
+/// amounts by those that the pod sets for all of its containers together (`spec.resources`), and add the overhead of
+/// the pod's runtime.
 fn of_containers(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amounts) -> Amounts {
     let of = |container: &Container| container.resources.as_ref().map(of_resources).unwrap_or_default();
     let mut together = Amounts::new();
@@ -119,8 +122,8 @@ fn of_containers(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amou
     let (mut before, mut beside) = (Amounts::new(), Amounts::new());
     for container in spec.init_containers.iter().flatten() {
         let own = of(container);
-        let goes_on = container.restart_policy.as_deref() == Some("Always");
-        if goes_on {
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        if is_sidecar {
             add(&mut together, &own);
             add(&mut beside, &own);
         }
@@ -128,7 +131,7 @@ fn of_containers(spec: &PodSpec, of_resources: fn(&ResourceRequirements) -> Amou
         // container, and that amount is already in `before`.
         for (name, amount) in own {
             let others = beside.get(&name).copied().unwrap_or(0);
-            let at_once = if goes_on { others } else { amount.saturating_add(others) };
+            let at_once = if is_sidecar { others } else { amount.saturating_add(others) };
             at_least(&mut before, name, at_once);
         }
     }

@@ -25,7 +25,7 @@ pub struct PodSummary {
     pub uid: String,
     /// The label `sparkoperator.k8s.io/app-name`: the name of the SparkApplication.
     pub application: Option<String>,
-    /// Driver or executor; none for any other pod.
+    /// Driver or executor; `None` for any other pod.
     pub role: Option<Role>,
     /// Whether the pod is a submission pod: a pod in which `spark-submit` runs.
     pub submits: bool,
@@ -37,8 +37,8 @@ pub struct PodSummary {
     pub executor_id: Option<u64>,
     pub controller: Option<Controller>,
     pub created: Option<Timestamp>,
-    /// When a driver, a submission pod or a server was assigned to a node; none for executors, for which no decision depends
-    /// on this time.
+    /// When a driver, a submission pod or a SparkConnect server was assigned to a node; `None` for executors, because
+    /// no decision depends on this time of theirs.
     pub assigned: Option<Timestamp>,
     pub phase: Phase,
     /// Whether the pod is being deleted.
@@ -58,7 +58,7 @@ pub struct PodSummary {
     /// The names of the PersistentVolumeClaims that a driver mounts, limited to those names that Spark gives to claims
     /// for a single driver.
     pub claims: Vec<String>,
-    /// What extensions have put on the pod.
+    /// What extensions have set on the pod, and its placement.
     pub particulars: Option<Box<Particulars>>,
 }
 
@@ -71,10 +71,11 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Returns the controller of the pod with this metadata; none if it has none, or one that is no controller of ours.
+    /// Returns the controller of the pod with this metadata; `None` if it has none, or if its kind, name or uid is too
+    /// long to be that of a controller whose pods the operator uses.
     pub fn of(pod: &ObjectMeta) -> Option<Self> {
         let owner = pod.owner_references.as_ref()?.iter().find(|owner| owner.controller == Some(true))?;
-        // Kubernetes does not check them. No controller of ours has longer ones.
+        // Kubernetes does not limit these lengths.
         let is_short = [&owner.kind, &owner.name, &owner.uid].iter().all(|text| text.len() <= LONGEST_NAME);
         is_short.then(|| Self { kind: owner.kind.clone(), name: owner.name.clone(), uid: owner.uid.clone() })
     }
@@ -111,8 +112,8 @@ pub struct Waiting {
     pub message: Option<String>,
 }
 
-/// The most claims of a driver that its record has: anybody may make a pod with thousands. Claims beyond it go with the
-/// driver, their owner.
+/// The maximum number of claims in the record of a driver, since a user may create a pod with thousands. Claims beyond
+/// this number are deleted with the driver, their owner.
 const MOST_CLAIMS: usize = 100;
 
 impl PodSummary {
@@ -183,10 +184,10 @@ impl PodSummary {
     }
 
     /// Whether the pod is an executor that a driver has created: the driver with this uid, or any driver if the uid is
-    /// not known. Its labels alone do not tell: anybody who may create pods writes what he likes into them.
+    /// not known. The labels alone prove nothing: a user who may create pods may set any labels.
     pub fn is_executor_of(&self, driver: Option<&str>) -> bool {
-        // Spark's other allocators (`spark.kubernetes.allocation.pods.allocator`) make a set, which the driver owns, and
-        // which makes the pods.
+        // Spark's other allocators (`spark.kubernetes.allocation.pods.allocator`) create a StatefulSet or a Deployment,
+        // which the driver owns. The pods' controller is the StatefulSet or the Deployment's ReplicaSet.
         let is_owner = |owner: &Controller| match &*owner.kind {
             "Pod" => driver.is_none_or(|uid| owner.uid == uid),
             "StatefulSet" => owner.name.starts_with("spark-s-"),
@@ -196,7 +197,8 @@ impl PodSummary {
         self.role == Some(Role::Executor) && self.controller.as_ref().is_some_and(is_owner)
     }
 
-    /// Whether a driver has created the pod as an executor, or the application with this uid any other pod.
+    /// Whether the pod is an executor that a driver has created, or any other pod that the application with this uid
+    /// controls.
     pub fn is_made_for(&self, uid: &str) -> bool {
         if self.role == Some(Role::Executor) { self.is_executor_of(None) } else { self.is_controlled_by(uid) }
     }
@@ -223,24 +225,24 @@ impl PodSummary {
         Some(message.as_ref().map_or_else(|| reason.clone(), |message| format!("{reason}: {message}")))
     }
 
-    /// Returns a label or annotation of a driver, if it is one of those that its record has: see [`Particulars::marks`].
+    /// Returns a label or annotation of a driver, if it is one of those that are recorded: see [`Particulars::marks`].
     pub fn mark(&self, key: &str) -> Option<&str> {
         let mut marks = self.particulars.as_ref()?.marks.iter();
         marks.find(|(mark, _)| mark == key).map(|(_, value)| &**value)
     }
 
-    /// Returns the role of a pod that Spark does not know: see [`Particulars::role`].
+    /// Returns the role of a pod that an extension has created: see [`Particulars::role`].
     pub fn other_role(&self) -> Option<&str> {
         self.particulars.as_ref()?.role.as_deref()
     }
 
-    /// Returns the place of a pod that waits for one, or holds one for another pod.
+    /// Returns the placement of the pod, if it is recorded: see [`Placement`].
     pub fn placement(&self) -> Option<&Placement> {
         self.particulars.as_ref()?.placement.as_ref()
     }
 
-    /// Returns the state of a driver, an executor or a server. Once Spark's container has ended, its exit code decides, even if
-    /// sidecars still run.
+    /// Returns the state of a driver, an executor or a SparkConnect server. Once Spark's container has ended, its exit
+    /// code decides, even if sidecars still run.
     pub fn state(&self) -> ExecutorState {
         match (self.phase, &self.ended) {
             (Phase::Succeeded, _) => ExecutorState::Completed,
@@ -252,7 +254,7 @@ impl PodSummary {
         }
     }
 
-    /// Whether the pod has ended: it holds no room on its node any more.
+    /// Whether the pod has ended: it uses no resources of its node any more.
     pub const fn has_ended(&self) -> bool {
         matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
@@ -299,7 +301,7 @@ fn condition<'a>(status: &'a PodStatus, type_: &str, is: &str) -> Option<&'a Pod
     conditions.find(|condition| condition.type_ == type_ && condition.status == is)
 }
 
-/// Returns when the pod was assigned to a node; none if it has no node.
+/// Returns when the pod was assigned to a node; `None` if it was not.
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
     let given = condition(status, "PodScheduled", "True")?;
     given.last_transition_time.as_ref().map(|time| time.0).or(created)

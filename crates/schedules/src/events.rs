@@ -22,7 +22,7 @@ plan::events! {
         "SparkApplication {name} still runs and is deleted: concurrencyPolicy is Replace";
     /// Returns the event that runs were missed: `1 run was`, `2 runs were`.
     pub(super) missed(runs, latest) = new(Warning, "ScheduledRunsMissed", "Miss"):
-        "{runs} missed before that of {latest}: the operator was not there, or could not start them";
+        "{runs} missed before the run of {latest}: the operator was not running, or could not start them";
     pub(super) too_late(slot) = new(Warning, "ScheduledRunsMissed", "Miss"):
         "the run of {slot} was missed: it is later than startingDeadlineSeconds allows";
     pub(super) pruned(names) = new(Normal, "ScheduledRunsPruned", "Prune"):
@@ -31,7 +31,7 @@ plan::events! {
     /// Returns the event that the API server has refused an application, and that its creation is retried. Sent by the
     /// controller, since only the controller receives the refusal.
     pub not_started(name, why) = new(Warning, "ScheduledRunNotStarted", "Start"):
-        "SparkApplication {name} could not be created, and is tried again: {why}";
+        "SparkApplication {name} could not be created, and the operator tries again: {why}";
 }
 
 /// Returns the names of the applications that have to end before another application may start.

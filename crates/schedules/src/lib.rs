@@ -1,10 +1,10 @@
 //! Decides the next actions for a `ScheduledSparkApplication`, given its status, its applications and the time.
 //!
-//! A slot is a moment at which the schedule is due. The name of a slot's application contains the slot, so that a
+//! A slot is a time at which the schedule is due. The name of a slot's application contains the slot, so that a
 //! repeated attempt after a crash cannot create a second application. The status records the time up to which all slots
 //! are handled.
 
-mod admission;
+mod due_run;
 mod events;
 mod history;
 mod run;
@@ -27,15 +27,15 @@ use std::time::Duration;
 use submission::findings::Refusal;
 use validation::Files;
 
-/// The pause before the next reconcile while it waits for a change that no watch reports: the end of the pods of an
-/// application that does not exist any more.
+/// The pause before the next reconcile while a run waits for a change that no watch reports: the end of the pods of a
+/// deleted application.
 const SOON: Duration = Duration::from_secs(1);
-/// The longest pause between two reconciles, because the system clock may be changed in between.
+/// The maximum pause between two reconciles, because the system clock may be set in between.
 const LONGEST_SLEEP: Duration = Duration::from_secs(600);
-/// How far in the future a recorded time may be before it counts as an error of the clock and is replaced with the
-/// present time. Up to this limit, the recorded time is kept, so that no slot is handled twice after the clock was put
-/// back. Beyond it, no application would be created for too long.
-const PUT_BACK: SignedDuration = SignedDuration::from_hours(24);
+/// How far in the future a recorded time may be before it is taken for an error of the system clock and replaced by the
+/// present time. Up to this limit, the recorded time is kept, so that no slot is handled twice after the clock was set
+/// back. If a later time were kept, no application would be created for too long.
+const MAX_CLOCK_ERROR: SignedDuration = SignedDuration::from_hours(24);
 
 /// The settings for all schedules.
 #[derive(Clone, Debug)]
@@ -82,7 +82,7 @@ pub struct Plan {
     pub events: Vec<Event>,
     /// The outcomes that are counted after the status is written.
     pub outcomes: Vec<Outcome>,
-    /// When to reconcile the schedule again if nothing happens before.
+    /// The time until the next reconcile if no watch triggers one before.
     pub wake: Option<Duration>,
 }
 
@@ -100,7 +100,7 @@ pub enum Outcome {
     /// An application was created, this long after its slot; zero if the user has triggered it.
     Started(Duration),
     Skipped(Skip),
-    /// The operator was not running in time, or could not start so many runs in time.
+    /// This number of runs was missed, because the operator was not running or could not start them in time.
     Missed(u64),
 }
 
@@ -121,8 +121,8 @@ api::words! {
     }
 }
 
-/// The times of a schedule if it is valid, otherwise everything that is wrong with it. It depends on the name, the spec
-/// and the policy alone. An application of the schedule is planned for it, which takes longer than a decision.
+/// The parsed times of a valid schedule, or all mistakes of an invalid one. Depends on the name, the spec and the
+/// policy alone. [`check`] plans an application of the schedule, which takes longer than a decision.
 #[derive(Clone, Debug)]
 pub struct Checked(Result<(Schedule, Zone), String>);
 
@@ -147,8 +147,8 @@ pub fn questions(
 ) -> Questions {
     let Ok(pass) = Pass::new(schedule, checked, now, policy) else { return Questions::default() };
     let due = pass.due().map(|due| Occasion::Slot(due.latest));
-    let asked = asked(schedule).map(|asked| Occasion::Trigger(asked.clone()));
-    let occasions: Vec<_> = due.into_iter().chain(asked).collect();
+    let trigger = new_trigger(schedule).map(|value| Occasion::Trigger(value.clone()));
+    let occasions: Vec<_> = due.into_iter().chain(trigger).collect();
     Questions {
         pods: !occasions.is_empty() && pass.runs_alone() && children.iter().all(Child::is_over),
         names: occasions.iter().map(|occasion| pass.name(occasion)).collect(),
@@ -166,11 +166,11 @@ pub fn next(
     let status = schedule.status.clone().unwrap_or_default();
     let mut plan = Plan { status, ..Plan::default() };
     history::prune(schedule, seen, &mut plan);
-    let ((since, handled_until), pass) = (standing(schedule, now), Pass::new(schedule, checked, now, policy));
+    let ((since, handled_until), pass) = (progress(schedule, now), Pass::new(schedule, checked, now, policy));
     let status = &mut plan.status;
     status.handled_until = Some(Time(if schedule.spec.suspend != Some(true) && pass.is_ok() {
         handled_until
-    } else if was_idle(status) && is_same(schedule, status) {
+    } else if was_idle(status) && has_same_times(schedule, status) {
         // The passing of time alone is no reason to write the status.
         status.handled_until.as_ref().map_or(handled_until, |until| until.0)
     } else {
@@ -187,7 +187,7 @@ pub fn next(
         Ok(pass) => {
             plan.status.schedule_state = ScheduleState::Scheduled;
             plan.status.reason = None;
-            pass.go(seen, &mut plan);
+            pass.plan_runs(seen, &mut plan);
         }
     }
     plan
@@ -203,24 +203,24 @@ fn refuse(schedule: &ScheduledSparkApplication, why: String, plan: &mut Plan) {
     status.schedule_state = ScheduleState::FailedValidation;
     status.reason = Some(why);
     status.last_trigger = trigger(schedule).cloned().or(status.last_trigger.take());
-    if let Some(asked) = asked(schedule) {
-        let occasion = Occasion::Trigger(asked.clone());
+    if let Some(value) = new_trigger(schedule) {
+        let occasion = Occasion::Trigger(value.clone());
         plan.skip(&occasion, Skip::Invalid, "the schedule is invalid, see status.reason");
     }
 }
 
 /// Returns the time from which `@every` counts its intervals, and the time up to which all slots are handled.
-fn standing(schedule: &ScheduledSparkApplication, now: Timestamp) -> (Timestamp, Timestamp) {
+fn progress(schedule: &ScheduledSparkApplication, now: Timestamp) -> (Timestamp, Timestamp) {
     let now = whole_seconds(now);
     let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, |time| time.0);
     let status = schedule.status.clone().unwrap_or_default();
-    let (is_same, was_idle) = (is_same(schedule, &status), was_idle(&status));
+    let (has_same_times, was_idle) = (has_same_times(schedule, &status), was_idle(&status));
     let recorded = (&status.observed_schedule, status.scheduled_since, status.handled_until);
     let (since, until) = match recorded {
-        (Some(_), Some(since), Some(until)) if is_same => (since.0, until.0),
-        // The times of the schedule were edited, so slots are counted from now on, but never from before the
-        // recorded time: if the clock was put back, a slot of the edited schedule could otherwise be due at a time
-        // for which an application was already created.
+        (Some(_), Some(since), Some(until)) if has_same_times => (since.0, until.0),
+        // The times of the schedule were edited, so slots are counted from now on, but never from before the recorded
+        // time: if the system clock was set back, a slot of the edited schedule could otherwise be due at a time for
+        // which an application was already created.
         (Some(_), _, until) => (now, until.map_or(now, |until| until.0.max(now))),
         // This operator has recorded nothing yet. If Kubeflow's operator has recorded a last run, the slots are
         // counted from that run.
@@ -231,7 +231,7 @@ fn standing(schedule: &ScheduledSparkApplication, now: Timestamp) -> (Timestamp,
     };
     // No application is created later for slots that passed while the schedule was suspended or invalid.
     let until = if was_idle { until.max(now) } else { until };
-    let sane = |moment: Timestamp| if moment.duration_since(now) > PUT_BACK { now } else { moment };
+    let sane = |moment: Timestamp| if moment.duration_since(now) > MAX_CLOCK_ERROR { now } else { moment };
     (sane(since), sane(until))
 }
 
@@ -256,24 +256,24 @@ impl<'a> Pass<'a> {
         policy: &'a Policy,
     ) -> Result<Self, String> {
         let (times, zone) = checked.0.as_ref().map_err(Clone::clone)?;
-        let (since, handled_until) = standing(schedule, now);
+        let (since, handled_until) = progress(schedule, now);
         let slots = Slots::new(times, zone, &policy.zone, since);
         Ok(Self { schedule, now, policy, handled_until, rhythm: times.rhythm.clone(), slots })
     }
 
-    fn go(&self, seen: &Observed, plan: &mut Plan) {
+    fn plan_runs(&self, seen: &Observed, plan: &mut Plan) {
         let mut deadline = None;
         if let Some(due) = self.due() {
             deadline = self.deadline().and_then(|late| due.latest.checked_add(late).ok());
-            self.pass_over(due, seen, plan);
+            self.count_earlier_slots(due, seen, plan);
             if self.admit(&Occasion::Slot(due.latest), seen, plan) {
                 plan.status.handled_until = Some(Time(due.latest));
             }
         }
-        if let Some(asked) = asked(self.schedule)
-            && self.admit(&Occasion::Trigger(asked.clone()), seen, plan)
+        if let Some(value) = new_trigger(self.schedule)
+            && self.admit(&Occasion::Trigger(value.clone()), seen, plan)
         {
-            plan.status.last_trigger = Some(asked.clone());
+            plan.status.last_trigger = Some(value.clone());
         }
         if plan.status.last_trigger.is_none() && !is_known(self.schedule) {
             plan.status.last_trigger = trigger(self.schedule).cloned();
@@ -285,12 +285,12 @@ impl<'a> Pass<'a> {
         plan.status.next_run = next.map(Time);
         let waits = deadline.filter(|_| plan.status.pending_run.is_some());
         let wake = next.into_iter().chain(waits).min();
-        // A wake-up is not too early.
+        // One millisecond more, so that the next reconcile is not too early.
         let wake = wake.map(|moment| between(self.now, moment) + Duration::from_millis(1));
         plan.wake = plan.wake.into_iter().chain(wake).chain([LONGEST_SLEEP]).min();
     }
 
-    /// Returns the due slots that are not handled yet; none if there are none.
+    /// Returns the due slots that are not handled yet; `None` if there are none, or if the schedule is suspended.
     fn due(&self) -> Option<Due> {
         if self.schedule.spec.suspend == Some(true) {
             return None;
@@ -298,7 +298,7 @@ impl<'a> Pass<'a> {
         self.slots.due(self.handled_until, self.now)
     }
 
-    /// Returns the greatest delay with which an application may still be created; none if there is no limit.
+    /// Returns the maximum delay with which an application may still be created; `None` if there is no limit.
     fn deadline(&self) -> Option<SignedDuration> {
         self.schedule.spec.starting_deadline_seconds.map(|late| SignedDuration::from_secs(late.max(0)))
     }
@@ -315,7 +315,7 @@ fn was_idle(status: &ScheduledSparkApplicationStatus) -> bool {
 }
 
 /// Whether the times of the schedule are the same as when it was last reconciled.
-fn is_same(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicationStatus) -> bool {
+fn has_same_times(schedule: &ScheduledSparkApplication, status: &ScheduledSparkApplicationStatus) -> bool {
     status.observed_schedule.as_ref() == Some(&schedule.spec.schedule)
         && status.observed_time_zone == schedule.spec.time_zone
 }
@@ -326,10 +326,11 @@ fn is_known(schedule: &ScheduledSparkApplication) -> bool {
     schedule.status.as_ref().is_some_and(|status| status.observed_schedule.is_some())
 }
 
-/// Returns the value of the annotation by which the user has triggered a run; none if it is handled already.
-fn asked(schedule: &ScheduledSparkApplication) -> Option<&String> {
+/// Returns the value of the annotation by which the user has triggered a run; `None` if there is none, or if the
+/// trigger is handled already.
+fn new_trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {
     let handled = schedule.status.as_ref().and_then(|status| status.last_trigger.as_ref());
-    trigger(schedule).filter(|asked| is_known(schedule) && handled != Some(*asked))
+    trigger(schedule).filter(|value| is_known(schedule) && handled != Some(*value))
 }
 
 fn trigger(schedule: &ScheduledSparkApplication) -> Option<&String> {

@@ -27,7 +27,7 @@ pub struct Child {
     pub uid: String,
     pub resource_version: Option<String>,
     pub created: Timestamp,
-    /// The slot for which the application was created; none for a triggered application and for one that Kubeflow's
+    /// The slot for which the application was created; `None` for a triggered application and for one that Kubeflow's
     /// operator has created, which does not record slots.
     pub slot: Option<Timestamp>,
     /// The value of the trigger annotation for which the application was created.
@@ -42,8 +42,8 @@ impl Pass<'_> {
     pub(super) fn name(&self, occasion: &Occasion) -> String {
         let behind = match occasion {
             Occasion::Slot(slot) => self.policy.precision.suffix(*slot, Some(&self.rhythm)),
-            // The suffix is not longer than the shortest time. The `t` avoids a clash with a time, which never begins
-            // with a letter.
+            // The suffix is not longer than the shortest suffix of a slot, and its `t` avoids a clash with these, which
+            // contain digits only.
             Occasion::Trigger(value) => {
                 let uid = self.schedule.uid().unwrap_or_default();
                 format!("-t{}", &digest::fingerprint(&[&uid, value])[..7])
@@ -76,7 +76,7 @@ impl Pass<'_> {
 
 impl Child {
     /// Reads an application from its metadata and its state. Returns it together with the reference to the schedule
-    /// that owns it; none if no schedule owns it.
+    /// that owns it; `None` if no schedule owns it.
     pub fn of(metadata: &ObjectMeta, state: State) -> Option<(&OwnerReference, Self)> {
         let kind = ScheduledSparkApplication::kind(&());
         let owner = metadata.owner_references.iter().flatten().find(|owner| owner.kind == kind)?;

@@ -35,7 +35,7 @@ impl Conf {
         }
     }
 
-    /// Returns these properties, and those of `others` whose keys are not among them.
+    /// Returns the union of these properties and `others`. If both have a key, the value of these properties is used.
     pub fn over(self, mut others: BTreeMap<String, String>) -> Self {
         others.extend(self.0);
         Self(others, self.1)
@@ -47,8 +47,8 @@ impl Conf {
 
     /// Returns, for every key that begins with `prefix`, the rest of the key and the value as it is written.
     pub fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let begins_so = self.0.range(prefix.to_owned()..).take_while(move |(key, _)| key.starts_with(prefix));
-        begins_so.map(move |(key, value)| (&key[prefix.len()..], value.as_str()))
+        let matching = self.0.range(prefix.to_owned()..).take_while(move |(key, _)| key.starts_with(prefix));
+        matching.map(move |(key, value)| (&key[prefix.len()..], value.as_str()))
     }
 
     /// Returns the first of `keys` that is set. This is for settings that Spark also reads from an older key, or from a
@@ -111,7 +111,7 @@ impl Conf {
         })
     }
 
-    /// Returns an amount of memory in bytes, which is also what a number without a unit means.
+    /// Returns an amount of memory in bytes. A number without a unit is a number of bytes.
     pub(super) fn bytes(&self, key: &str) -> Result<Option<u64>, NotNative> {
         let read = |text: &str| text.trim().parse().ok().or_else(|| self.1.bytes(text));
         self.typed(key, "an amount of memory, such as 512m", read)
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn references_to_properties_are_replaced_and_others_are_not() {
+    fn only_references_to_set_properties_are_replaced() {
         let conf = conf(&[
             ("spark.a", "x-${spark.b}-${spark.b}"),
             ("spark.b", "${spark.c}"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_as_spark_reads_their_type() {
+    fn typed_values_are_parsed_as_in_spark() {
         let conf = conf(&[
             ("spark.int", " +5 "),
             ("spark.yes", " TRUE "),

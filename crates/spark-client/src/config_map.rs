@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 pub(super) const DIRECTORY: &str = "/opt/spark/conf";
 const PROPERTIES: &str = "spark.properties";
-/// The greatest size of a ConfigMap that Kubernetes accepts, in bytes.
+/// The maximum size of a ConfigMap that Kubernetes accepts, in bytes.
 const MOST_BYTES: u64 = 1_048_576;
 /// The mode of the files: everyone may read them, the owner may write.
 const MODE: u32 = 0o644;
@@ -75,7 +75,7 @@ fn most_bytes(context: &Context) -> Result<u64, NotNative> {
 /// properties.
 fn is_left_out(name: &str) -> bool {
     let is_properties = name.strip_prefix("spark").is_some_and(|rest| {
-        // Spark's pattern is `spark.*(conf|properties)`, in which the dot matches any character.
+        // Spark's regular expression is `spark.*(conf|properties)`, in which the dot matches any character.
         rest.ends_with("conf") || rest.ends_with("properties")
     });
     is_properties || [".gz", ".zip", ".jar", ".tar", ".template"].iter().any(|end| name.ends_with(end))

@@ -8,14 +8,14 @@ use super::{
 };
 use api::names::submit_conf;
 
-/// The schemes for which Spark does not ask a file system about a location.
-const UNASKED: [&str; 4] = ["local", "http", "https", "ftp"];
-/// The characters that make a location a pattern, for schemes for which Spark asks a file system.
-const PATTERN: [char; 4] = ['*', '?', '[', '{'];
+/// The schemes whose locations Spark does not look up on a file system.
+const NO_LOOKUP: [&str; 4] = ["local", "http", "https", "ftp"];
+/// Glob metacharacters: a location that contains one is a glob pattern, unless its scheme is in [`NO_LOOKUP`].
+const GLOB_CHARS: [char; 4] = ['*', '?', '[', '{'];
 
 /// Returns the property value for the value of a flag that takes a list (`--jars` and the like).
 ///
-/// Spark splits a flag's list at its commas and does not cut off blanks, so a URI with a blank is refused.
+/// Spark splits a flag's list at its commas without trimming the elements, so a URI with a blank is refused.
 ///
 /// # Errors
 ///
@@ -71,7 +71,7 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
     }
 }
 
-/// Returns the location `text`; none if it is a file on the submitter's file system.
+/// Parses the location `text`; `None` if it is a file on the submitter's file system.
 ///
 /// # Errors
 ///
@@ -86,11 +86,11 @@ fn location<'a>(key: &str, text: &'a str) -> Result<Option<uri::Uri<'a>>, NotNat
     }
 }
 
-/// Returns an element of a list in the form that the property contains. A local file is an error.
+/// Returns an element of a list in the form in which Spark writes it into the property. A local file is an error.
 fn remote(key: &str, element: &str, conf: &Conf) -> Result<String, NotNative> {
     let scheme = element.split_once("://").map_or("", |(scheme, _)| scheme);
-    if !matches!(scheme, "" | "file") && !UNASKED.contains(&scheme) && element.contains(PATTERN) {
-        let why = format!("`{element}` is a pattern, which has to be resolved on its file system");
+    if !matches!(scheme, "" | "file") && !NO_LOOKUP.contains(&scheme) && element.contains(GLOB_CHARS) {
+        let why = format!("`{element}` is a glob pattern, which has to be expanded on its file system");
         return Err(NotNative::fallback(Reason::Glob, key, why));
     }
     let rebuilt = location(key, element)?.map(|uri| uri.rebuilt());
@@ -104,7 +104,7 @@ fn program_location(program: &str, conf: &Conf) -> Result<String, NotNative> {
     match uri::parse(program) {
         Some(uri) if !matches!(uri.scheme, "" | "file") => Ok(program.to_owned()),
         None if program.contains(':') && !conf.has(submit_conf::UPLOAD_PATH) => {
-            let why = "is not a URI, so that Spark takes it for a file to be uploaded, without";
+            let why = "is not a URI, so Spark takes it for a local file, which cannot be uploaded without";
             let problem =
                 format!("`{program}` {why} {}: check it for blanks and brackets", submit_conf::UPLOAD_PATH);
             Err(NotNative::refused(program, problem))

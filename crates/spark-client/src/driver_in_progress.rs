@@ -54,7 +54,7 @@ pub(super) fn list<'a>(object: &'a mut Value, field: &str) -> &'a mut Vec<Value>
     if !list.is_array() {
         *list = json!([]);
     }
-    list.as_array_mut().expect("it was made one")
+    list.as_array_mut().expect("the field is a list now")
 }
 
 /// Adds `entries` to the map in the field `field` of `object`. The map is created if there are entries.

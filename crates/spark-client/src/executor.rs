@@ -1,9 +1,9 @@
-//! Builds a model of the executors' pods: the pod that the driver asks for as its first executor, as far as the submission
-//! decides it, so that what Kubernetes would refuse of all executors is found before there is a driver. Based on Spark's
-//! `KubernetesExecutorBuilder` and its feature steps (4.0).
+//! Builds a model of the executors' pods: the pod of the first executor as the driver would create it, as far as the
+//! submission determines it. With the model, mistakes for which Kubernetes would refuse every executor are found before
+//! the driver is created. Based on Spark's `KubernetesExecutorBuilder` and its feature steps (4.0).
 //!
-//! Left out are the resources that Spark sets. The name of the ConfigMap with the driver's properties is a placeholder, since
-//! only the driver knows it.
+//! The model leaves out the CPU and memory amounts that Spark computes. The name of the ConfigMap with the driver's
+//! properties is a placeholder, since only the driver knows it.
 
 use super::{
     Context, Submission,
@@ -28,7 +28,8 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 ///
-/// When the driver would refuse to make executors.
+/// When Spark would refuse the submission or the executors' settings, or when only the JVM knows a value: see
+/// [`NotNative`].
 pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
     let (context, _) = super::context(submission)?;
     let read = |text: &String| serde_json::from_str(text).ok();
@@ -45,7 +46,7 @@ pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
     Ok(pod)
 }
 
-/// The labels that Spark gives to executors itself (`KubernetesExecutorConf`); it refuses them in properties.
+/// The labels that Spark itself sets on executors (`KubernetesExecutorConf`). Spark refuses properties that set them.
 pub const RESERVED: [&str; 6] = [
     label::SPARK_ROLE,
     label::SPARK_APP_SELECTOR,
@@ -55,7 +56,7 @@ pub const RESERVED: [&str; 6] = [
     "spark-exec-resourceprofile-id",
 ];
 
-/// Whether the names of executors may begin so (`Config.isValidExecutorPodNamePrefix`).
+/// Whether the names of executors may begin with `text` (`Config.isValidExecutorPodNamePrefix`).
 fn is_prefix(text: &str) -> bool {
     text.len() <= 237 && is_object_name(text)
 }
@@ -70,7 +71,8 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
     }
     let prefix = prefix.unwrap_or_else(|| context.names.prefix.clone());
-    // Spark makes a host name of the last 63 characters, with `_` for each `.`.
+    // Spark makes the host name of an executor from the last 63 characters of its pod's name and replaces each `.` by
+    // `_`, which Kubernetes refuses in host names.
     if prefix.chars().rev().take(LONGEST_LABEL - "-exec-1".len() - 1).any(|c| c == '.') {
         let problem = format!("`{prefix}` would be in host names, which have no `.`: write `-`");
         return Err(NotNative::refused(conf::EXECUTOR_POD_NAME_PREFIX, problem));
@@ -103,7 +105,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     executor.container["image"] = image.flatten().unwrap_or_default().into();
     executor.container["args"] = json!([role.as_str()]);
     let version = &context.submission.spark_version;
-    // Older ones drop the template's ports.
+    // Spark before 3.4 drops the template's ports.
     if Line::is_older(version, (3, 4)) {
         executor.container["ports"] = Value::Null;
     }
@@ -118,7 +120,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
         let source = json!({"configMap": {"name": "spark-exec-conf-map"}});
         executor.mount(volume::SPARK_CONF_EXECUTOR, source, DIRECTORY);
     }
-    // Spark sets these, whatever the template has.
+    // Spark overwrites these amounts of the template.
     for (list, name) in [("requests", "cpu"), ("requests", "memory"), ("limits", "memory")] {
         let amounts = executor.container.pointer_mut(&format!("/resources/{list}"));
         if let Some(amounts) = amounts.and_then(Value::as_object_mut) {
@@ -132,7 +134,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Whether Spark sets this variable: it logs and leaves out those with other names
+/// Whether Spark sets the environment variable `name` in executors: it leaves out invalid names and logs them
 /// (`KubernetesExecutorConf.checkExecutorEnvKey`).
 fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || "-._".contains(c))

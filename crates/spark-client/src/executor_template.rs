@@ -1,4 +1,4 @@
-//! Adds a ConfigMap with the executors' pod template to the driver, and writes pod templates.
+//! Adds a ConfigMap with the executors' pod template to the driver, and serialises pod templates.
 
 use super::{
     Context,
@@ -16,8 +16,7 @@ pub const KEY: &str = "podspec-configmap-key";
 const FILE: &str = "pod-spec-template.yml";
 const DIRECTORY: &str = "/opt/spark/pod-template";
 
-/// Adds the ConfigMap with the template. The template is passed on unchanged: Spark does not parse it before the driver
-/// does.
+/// Adds the ConfigMap with the template. The template is passed on unchanged: only the driver parses it.
 pub(super) fn config_map(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let key = conf::kubernetes(Role::Executor, conf::POD_TEMPLATE_FILE);
     let Some(file) = context.conf.text(&key)? else { return Ok(()) };

@@ -9,14 +9,15 @@
 use super::not_native::{NotNative, Reason};
 use std::collections::BTreeMap;
 
-/// The greatest number of bytes of all texts that are combined for one property. The values that the operator reads are
+/// The maximum number of bytes of all texts that are combined for one property. The values that the operator reads are
 /// names, numbers and paths: 64 KiB is four hundred times the longest such value in our tests, and half of what Linux
 /// allows a process for one argument. Reading that much once takes less than a millisecond.
 const MOST_BYTES: usize = 64 << 10;
-/// The greatest number of replacements for one property. An empty property adds no bytes, so this bound limits the work
+/// The maximum number of replacements for one property. An empty property adds no bytes, so this bound limits the work
 /// for empty properties.
 const MOST_REPLACEMENTS: usize = 1000;
-/// The greatest length of a chain of references, in which each property refers to the next one. Two or three are usual.
+/// The maximum length of a chain of references, in which each property refers to the next one. Usual chains have two or
+/// three references.
 const DEEPEST: usize = 64;
 
 /// The cost of replacing every `${…}` in a property.
@@ -30,8 +31,8 @@ struct Cost {
 }
 
 impl Cost {
-    /// Returns a message about the bound that is exceeded, with advice for the user; none if no bound is exceeded. A
-    /// text in which nothing is replaced may have any length.
+    /// Returns a message about the exceeded bound, with advice for the user; `None` if no bound is exceeded. A text in
+    /// which nothing is replaced may have any length.
     fn excess(self) -> Option<String> {
         let what = match self {
             Self { replacements: 0, .. } => return None,
@@ -107,7 +108,7 @@ fn expand(
         };
         let text = match Target::of(name) {
             Target::Environment => return unknown("the environment of spark-submit,"),
-            Target::JvmSetting => return unknown("a setting of its JVM,"),
+            Target::SystemProperty => return unknown("a Java system property of spark-submit,"),
             Target::Nothing => {
                 result.push_str(whole);
                 continue;
@@ -175,7 +176,7 @@ impl<'a> Adding<'a> {
 /// bound. If two maps contain the same property, the later map takes precedence.
 ///
 /// The cost of a property is the cost of its own text plus the costs of the properties to which it refers. So each text
-/// is read only once, however many references it has.
+/// is read only once, however many properties refer to it.
 pub fn unbounded<'a>(properties: &[Prefixed<'a>]) -> Vec<(usize, &'a str, String)> {
     let mut found = Vec::new();
     let mut known: BTreeMap<Place, Extent> = BTreeMap::new();
@@ -232,7 +233,7 @@ enum Target {
     /// `env:…`.
     Environment,
     /// `system:…`.
-    JvmSetting,
+    SystemProperty,
     Property,
     /// A name that Spark does not know: Spark leaves the text as it is.
     Nothing,
@@ -245,7 +246,7 @@ impl Target {
         let provider = name.split_once(':').filter(|(name, rest)| is_word(name) && !rest.is_empty());
         match provider {
             Some(("env", _)) => Self::Environment,
-            Some(("system", _)) => Self::JvmSetting,
+            Some(("system", _)) => Self::SystemProperty,
             None if name.starts_with("spark.") => Self::Property,
             Some(_) | None => Self::Nothing,
         }
@@ -275,9 +276,9 @@ impl<'t> Iterator for Parts<'t> {
     type Item = Part<'t>;
 
     fn next(&mut self) -> Option<Part<'t>> {
-        let mut looked_at = 0;
-        while let Some(found) = self.rest[looked_at..].find(BEGIN) {
-            let start = looked_at + found;
+        let mut searched = 0;
+        while let Some(found) = self.rest[searched..].find(BEGIN) {
+            let start = searched + found;
             match name(&self.rest[start + BEGIN.len()..]) {
                 Ok(name) if start == 0 => {
                     let (whole, rest) = self.rest.split_at(BEGIN.len() + name.len() + 1);
@@ -289,7 +290,7 @@ impl<'t> Iterator for Parts<'t> {
                     self.rest = rest;
                     return Some(Part::Plain(plain));
                 }
-                Err(none) => looked_at = start + BEGIN.len() + none,
+                Err(skipped) => searched = start + BEGIN.len() + skipped,
             }
         }
         let rest = std::mem::take(&mut self.rest);
@@ -302,8 +303,8 @@ impl<'t> Iterator for Parts<'t> {
 ///
 /// # Errors
 ///
-/// When there is no name. The error is a number of bytes at the beginning of `text` in which no other `${` has a name
-/// either, since that name would end at the same blank.
+/// When there is no name. The error is the number of bytes of `text` that the caller may skip: any `${` among them has
+/// no name either, because the same blank, or the end of `text`, comes before a closing brace.
 fn name(text: &str) -> Result<&str, usize> {
     let Some(first) = text.chars().next().filter(|c| !c.is_whitespace()) else { return Err(0) };
     let end = text[first.len_utf8()..].find(|c: char| c == '}' || c.is_whitespace());
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_that_doubles_forty_times_is_refused_after_a_thousand_replacements() {
+    fn an_exponential_expansion_is_refused_after_1000_replacements() {
         for end in ["", "x"] {
             let properties = chain(40, 2, end);
             let (cost, is_beyond) = read(&properties, &key(0));
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_thirty_thousand_properties_is_refused_and_one_of_64_is_not() {
+    fn a_chain_of_more_than_64_references_is_refused() {
         let long = chain(30_000, 1, "end");
         assert_eq!(read(&long, &key(0)).0.depth, DEEPEST + 1);
         assert_eq!(unbounded(&[("", &long)]).len(), 1);
@@ -366,7 +367,7 @@ mod tests {
     /// Found by fuzzing. [`unbounded`] does not report circles: Spark refuses only those properties of a circle that it
     /// reads.
     #[test]
-    fn a_circle_that_is_wide_is_refused_by_the_bound_that_it_exceeds_first() {
+    fn a_circle_of_references_may_exceed_a_bound_before_it_is_found() {
         let mut properties = chain(8, 2, "");
         let round = format!("${{{}}}${{spark.round}}", key(0));
         properties.extend(["spark.a", "spark.round"].map(|key| (key.to_owned(), round.clone())));
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_refused_only_where_something_is_put_into_it() {
+    fn only_a_text_with_replacements_has_a_maximum_length() {
         let long = "x".repeat(MOST_BYTES + 1);
         let properties: Properties =
             [("spark.a", "${spark.b}"), ("spark.b", &long), ("spark.c", &format!("{long}${{HOME}}"))]
@@ -399,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_full_of_beginnings_takes_no_longer_than_another() {
+    fn unclosed_references_are_parsed_in_linear_time() {
         for text in
             ["${".repeat(200_000), "${ ".repeat(200_000), "${x ".repeat(200_000), "${$ ".repeat(200_000)]
         {
@@ -434,7 +435,7 @@ mod tests {
         }
 
         #[test]
-        fn the_parts_of_a_text_are_the_text(text in "[$ {}:ax]{0,40}") {
+        fn the_parts_of_a_text_add_up_to_the_text(text in "[$ {}:ax]{0,40}") {
             let parts = Parts { rest: &text }.map(|part| match part {
                 Part::Plain(text) | Part::Reference { whole: text, .. } => text,
             });

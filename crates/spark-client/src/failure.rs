@@ -1,14 +1,14 @@
 //! Finds the reason of a failed submission in the stderr of `spark-submit`.
 
-/// Returns the exception that ended `spark-submit` and its innermost cause. Without an exception, returns the first
-/// line that begins with `Error: `, else the last line; none if stderr is empty.
+/// Returns the exception with which `spark-submit` failed and its innermost cause. Without an exception, returns the
+/// first line that begins with `Error: `, else the last line; `None` if all lines are blank.
 pub fn cause(stderr: &str) -> Option<String> {
     const THROWN: &str = "Exception in thread \"main\" ";
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let thrown = lines().filter_map(|line| line.strip_prefix(THROWN)).map(message).next_back();
     let causes = || lines().filter_map(|line| line.strip_prefix("Caused by: ")).map(message);
     // The innermost cause is reported, unless an outer cause contains the same text and adds to it, for example the
-    // address.
+    // host and the port.
     let root = causes().rev().reduce(|root, outer| if outer.contains(words(root)) { outer } else { root });
     let usage = || lines().find(|line| line.starts_with("Error: "));
     let said = match (thrown, root) {
@@ -23,12 +23,12 @@ pub fn cause(stderr: &str) -> Option<String> {
 /// Returns the message of an exception, without the class names and the request text that all exceptions of its kind
 /// contain.
 fn message(exception: &str) -> &str {
-    const SAYS_NOTHING: [&str; 3] = [
+    const GENERIC_CLASSES: [&str; 3] = [
         "org.apache.spark.SparkException: ",
         "io.fabric8.kubernetes.client.KubernetesClientException: ",
         "java.lang.RuntimeException: ",
     ];
-    let message = SAYS_NOTHING.iter().find_map(|class| exception.strip_prefix(class)).unwrap_or(exception);
+    let message = GENERIC_CLASSES.iter().find_map(|class| exception.strip_prefix(class)).unwrap_or(exception);
     // The Kubernetes client writes the request before the API server's message, and after it the same message again in
     // another syntax.
     let said = message.split_once(". Received status: Status(").map_or(message, |(said, _)| said);
@@ -54,7 +54,7 @@ mod tests {
     use super::cause;
 
     #[test]
-    fn without_an_exception_the_last_words_count() {
+    fn without_an_exception_the_cause_is_the_error_line_or_the_last_line() {
         assert_eq!(
             cause("Error: Missing application resource.\n\nUsage: spark-submit\n").unwrap(),
             "Error: Missing application resource."

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 /// One submission, with all facts on which its objects depend.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// The release line of Spark, for example 4.0, whose objects are built.
+    /// The release line of Spark whose objects are built, for example 4.0.
     pub line: Line,
     /// The version of the submitting Spark distribution, not of the image.
     pub spark_version: String,
-    /// Spark's properties from all sources, including master and deploy mode. The lists of flags have the form that
-    /// [`flag_list`](crate::flag_list) returns.
+    /// Spark's properties from all sources, including master and deploy mode. Lists that `spark-submit` takes as flags
+    /// (`--jars` and the like) have the form that [`flag_list`](crate::flag_list) returns.
     pub properties: BTreeMap<String, String>,
     /// `--class`.
     pub main_class: Option<String>,
@@ -94,7 +94,8 @@ pub(super) enum Kind {
     R,
 }
 
-/// The primary resource of an application whose program is not a separate file because the image contains it already.
+/// The primary resource of an application whose main class is in the image already (Spark's
+/// `SparkLauncher.NO_RESOURCE`).
 pub const NO_RESOURCE: &str = "spark-internal";
 
 impl Kind {

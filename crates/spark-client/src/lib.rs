@@ -3,9 +3,9 @@
 //! the same release line of Spark, for example 4.0.
 //!
 //! [`objects`] is a pure function from a [`Submission`], which contains the input of `spark-submit`, to [`Objects`]. It
-//! returns all objects or none, so that nothing is created for a submission that cannot be completed. The error is a
-//! [`NotNative`], which distinguishes between submissions that `spark-submit` would refuse too and submissions that
-//! only the JVM can carry out.
+//! returns either all objects or an error, so that nothing is created for a submission that cannot be completed. The
+//! error is a [`NotNative`], which distinguishes between submissions that `spark-submit` would refuse too and
+//! submissions that only the JVM can carry out.
 //!
 //! The steps are Spark's feature steps, one file each, listed in [`STEPS`] in Spark's order. They are based on
 //! recordings of real submissions: the tests compare every object with `tests/it/recordings`.
@@ -15,8 +15,8 @@
 //!
 //! # Deliberate differences from Spark
 //!
-//! - **D1** No remote file system is asked whether jars and files exist, so no Hadoop library is needed for `s3a://…`.
-//!   A directory in a list of jars or files stays in the list.
+//! - **D1** The existence of jars and files on remote file systems is not checked, so no Hadoop library is needed for
+//!   `s3a://…`. A directory in a list of jars or files stays in the list.
 //! - **D2** `spark.jars.packages` are resolved only by the driver, which resolves them in any case. So wrong
 //!   coordinates make the driver fail, not the submission.
 //! - **D3** Letters of all languages are kept; a JVM under the POSIX locale replaces non-ASCII letters with question
@@ -156,8 +156,8 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     let (pod, container) = template::starting_point(&context)?;
     let mut driver = Driver { pod, container, properties: BTreeMap::new(), children: Vec::new() };
     for (class, step) in STEPS {
-        // Spark also checks the settings of an excluded step, so such a step runs on a copy of the driver that is
-        // thrown away.
+        // Spark also checks the settings of an excluded step, so such a step runs on a copy of the driver, which is
+        // discarded.
         let mut copy = excluded.iter().any(|excluded| excluded == class).then(|| driver.clone());
         step(&context, copy.as_mut().unwrap_or(&mut driver))?;
     }
@@ -168,19 +168,19 @@ pub fn objects(submission: &Submission) -> Result<Objects, NotNative> {
     Ok(Objects { pod, children })
 }
 
-/// Checks the command line of a submission. Returns the input of its steps, and the names of those that are excluded.
+/// Checks the command line of a submission. Returns the input of the steps, and the names of the excluded steps.
 fn context(submission: &Submission) -> Result<(Context<'_>, Vec<String>), NotNative> {
     let mut conf = Conf(submission.properties.clone(), submission.line);
     let excluded = settings::excluded_steps(submission, &conf)?;
     validation::check(submission, &conf)?;
     let program = dependencies::resolve(submission, &mut conf)?;
-    settle(submission, &mut conf)?;
+    set_common_properties(submission, &mut conf)?;
     Ok((Context::new(submission, conf, program)?, excluded))
 }
 
 /// Sets the properties that every submission has: the app name and the submit time, unless they are set already, and
-/// the master with its scheme. Removes the driver's host, which Spark does not take from the user.
-fn settle(submission: &Submission, conf: &mut Conf) -> Result<(), NotNative> {
+/// the master with its scheme. Removes `spark.driver.host`: Spark ignores the user's value in cluster mode, too.
+fn set_common_properties(submission: &Submission, conf: &mut Conf) -> Result<(), NotNative> {
     conf.0.remove(submit_conf::DRIVER_HOST);
     let program = &submission.primary_resource;
     let file_name = || program.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned();

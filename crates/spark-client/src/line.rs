@@ -39,13 +39,13 @@ impl Line {
         memory::bytes(text, self >= Self::V4_2)
     }
 
-    /// Whether `spark_version` is a version before `version`, of major and minor number.
+    /// Whether `spark_version` is older than `version`, a major and a minor number.
     pub fn is_older(spark_version: &str, version: (u32, u32)) -> bool {
         major_minor(spark_version).is_some_and(|found| found < version)
     }
 
-    /// Whether this version of Spark has pod templates: Spark before 3.0 has none. A text that is not a version counts as newer
-    /// than all versions.
+    /// Whether `spark_version` supports pod templates, as Spark 3.0 and later do. A text that is not a version counts
+    /// as newer than all versions.
     pub fn has_templates(spark_version: &str) -> bool {
         let major = spark_version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         major.is_none_or(|major| major >= 3)
@@ -83,7 +83,7 @@ mod tests {
     use super::Line;
 
     #[test]
-    fn a_version_belongs_to_its_line_or_to_the_nearest_which_is_said() {
+    fn an_unknown_version_gets_the_nearest_release_line_and_a_note() {
         let cases = include_str!("../../../tests/data/spark-client/versions.json");
         for (version, line, is_known) in serde_json::from_str::<Vec<(&str, &str, bool)>>(cases).unwrap() {
             let (found, note) = Line::nearest(version);

@@ -1,4 +1,4 @@
-//! Adds the volumes for the driver's scratch space.
+//! Adds the volumes for the scratch space of the driver and of the model of an executor.
 
 use super::{Context, driver_in_progress::Driver, not_native::NotNative};
 use api::names::{env, submit_conf, volume};

@@ -4,11 +4,12 @@
 const UNITS: [(&str, u64); 6] =
     [("b", 1), ("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30), ("t", 1 << 40), ("p", 1 << 50)];
 
-/// The default minimum of the memory of a pod beside its heap, in MiB (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
+/// The default minimum of a pod's memory overhead (non-heap memory), in MiB
+/// (`ResourceProfile.MEMORY_OVERHEAD_MIN_MIB`).
 pub const OVERHEAD_LEAST: u64 = 384;
 
 /// Returns the number of bytes that `text` means in `spark.driver.memory` and similar properties, in which a number
-/// without a unit means MiB; none if Spark refuses `text`.
+/// without a unit means MiB; `None` if Spark refuses `text`.
 ///
 /// Follows Spark's `JavaUtils.byteStringAs`: a whole number, then a unit out of b, k, m, g, t, p, in upper or lower
 /// case, optionally followed by b, with blanks allowed around the text, and at most 2⁶³ − 1 bytes. Since Spark 4.2
@@ -24,7 +25,7 @@ pub fn bytes(text: &str, with_i: bool) -> Option<u64> {
     number.checked_mul(unit).filter(|bytes| i64::try_from(*bytes).is_ok())
 }
 
-/// Parses a fraction of the heap by Java's rules for numbers; none if it is negative or not a number.
+/// Parses a fraction of the heap by Java's rules for numbers; `None` if it is negative, infinite or not a number.
 pub fn factor(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.strip_suffix(['f', 'F', 'd', 'D']).unwrap_or(text);
@@ -63,10 +64,11 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    /// The expected values are those of `JavaUtils.byteStringAsBytes` of Spark 4.0.1, where a number without a unit
-    /// counts bytes, and of Java for factors. The units with an i are known since 4.2 (SPARK-55051).
+    /// The expected values are those of `JavaUtils.byteStringAsBytes` of Spark 4.0.1, except that a number without a
+    /// unit means MiB here and bytes there; for factors, those of Java. The units with an i are known since 4.2
+    /// (SPARK-55051).
     #[test]
-    fn sizes_and_factors_are_what_spark_takes_for_them() {
+    fn sizes_and_factors_are_parsed_as_in_spark() {
         let cases = include_str!("../../../tests/data/quantities/memory.json");
         let mut cases: Value = serde_json::from_str(cases).unwrap();
         for (kind, is_with_i) in [("bytes", false), ("withI", true)] {
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suggestion_is_what_was_meant_and_can_be_used() {
+    fn a_suggestion_is_the_size_that_was_probably_meant_and_is_valid() {
         let cases = include_str!("../../../tests/data/quantities/suggestions.json");
         for [text, meant] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(suggestion(text), meant, "{text}");

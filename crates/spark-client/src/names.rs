@@ -116,7 +116,7 @@ mod tests {
     const ID: &str = "19e093a1fbf429c5";
 
     #[test]
-    fn names_are_made_valid_as_spark_does() {
+    fn names_are_made_valid_as_in_spark() {
         let cases = include_str!("../../../tests/data/spark-client/names.json");
         for [name, prefixed, label] in &serde_json::from_str::<Vec<[String; 3]>>(cases).unwrap() {
             assert_eq!(prefix(name, ID), *prefixed, "{name}");

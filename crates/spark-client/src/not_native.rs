@@ -33,23 +33,22 @@ api::words! {
         Destination = "destination",
         /// Local files have to be uploaded so that the driver can read them.
         Upload = "upload",
-        /// A pattern of file names has to be resolved on a remote file system.
+        /// A glob pattern has to be expanded on a remote file system.
         Glob = "glob",
         /// The main class has to be read from the jar, because the user has not named it.
         MainClass = "main-class",
         /// The user adds a feature step of their own, or excludes one of Spark's feature steps that cannot be
         /// excluded here.
         FeatureSteps = "feature-steps",
-        /// A `${…}` refers to something that is not in the properties, or properties are set in a place that only the
-        /// JVM reads.
+        /// A `${…}` refers to something that is not in the properties, or `SPARK_SUBMIT_OPTS` sets properties.
         Substitution = "substitution",
-        /// The content of a file of the submitter is needed, and it is not known here.
+        /// The content of a file is needed that only `spark-submit` can read.
         SubmitterFile = "submitter-file",
         /// Hadoop's security is on, or Hadoop's delegation tokens are used.
         Kerberos = "kerberos",
         /// The objects are to be created with an identity other than the operator's, or in another cluster.
         Identity = "identity",
-        /// A setting of Spark on Kubernetes is not known here.
+        /// A Spark newer than all known release lines has a setting on Kubernetes that this crate does not know.
         UnknownSetting = "unknown-setting",
     }
 }

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The image pull policies that Spark accepts. The last one is the default.
 const PULL_POLICIES: [&str; 3] = ["Always", "Never", "IfNotPresent"];
 
-/// How many bytes the replacements of `{{SPARK_VERSION}}` may add to an image reference. Usual references have a few
-/// hundred bytes: registry, repository, tag and digest.
+/// The maximum number of bytes that the replacements of `{{SPARK_VERSION}}` may add to an image reference. Usual
+/// references have a few hundred bytes: registry, repository, tag and digest.
 const LONGEST_IMAGE: usize = 4096;
 
 /// Returns the labels of the driver. The driver's Service selects the driver by them.
@@ -63,7 +63,8 @@ pub(super) fn own_labels<'a>(
     ]
 }
 
-/// Returns the value of Spark's label `spark-version`: the version without what users write behind it and a label cannot have.
+/// Returns the value of Spark's label `spark-version`: `version` up to the first character that a label's value cannot
+/// contain, cut to the maximum length of a value, without punctuation at its ends.
 fn version_label(version: &str) -> &str {
     let version = version.trim();
     let end =
@@ -88,7 +89,7 @@ pub(super) fn basic(context: &Context, driver: &mut Driver) -> Result<(), NotNat
     driver.set_property(conf::DRIVER_POD_NAME, &context.names.driver_pod);
     driver.set_property(submit_conf::APP_ID, &context.submission.ids.application);
     driver.set_property(submit_conf::SUBMIT_IN_DRIVER, "true");
-    // Its executors need it.
+    // The driver computes the memory overhead of its executors with this factor.
     let factor = resources::default_factor(&context.conf, context.submission.kind())?;
     driver.set_property(conf::MEMORY_OVERHEAD_FACTOR, double::to_string(factor));
     Ok(())
@@ -130,8 +131,9 @@ fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Adds to the spec of a pod of `role` the node selector, scheduler, service account and image pull secrets that properties set
-/// in addition to the template, as they are written: for pods that are planned without Spark.
+/// Adds to `spec` the node selector, scheduler, service account and image pull secrets that the properties of `role`
+/// set. `spec` is that of a pod which is built from a template without Spark's feature steps. The values are used as
+/// they are written, without replacing `${…}`.
 pub fn place(spec: &mut Value, role: Role, conf: &Conf) {
     for prefix in conf::node_selector_prefixes(role) {
         extend(spec, "nodeSelector", conf.prefixed(&prefix));
@@ -140,8 +142,8 @@ pub fn place(spec: &mut Value, role: Role, conf: &Conf) {
     if let Some(scheduler) = first(&conf::kubernetes(role, conf::SCHEDULER), submit_conf::SCHEDULER_NAME) {
         spec["schedulerName"] = scheduler.into();
     }
-    // By default executors have the account of the driver (Spark's `ExecutorKubernetesCredentialsFeatureStep`). Spark asks
-    // the template for the older one of the two fields.
+    // By default executors have the account of the driver (Spark's `ExecutorKubernetesCredentialsFeatureStep`). Of the
+    // template's two fields, Spark reads only the older one, `serviceAccount`.
     let account = first(&conf::service_account(role), &conf::service_account(Role::Driver));
     if let Some(account) = account.filter(|_| spec["serviceAccount"].is_null()) {
         spec["serviceAccountName"] = account.into();
@@ -180,8 +182,7 @@ fn image(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
 fn with_version(key: &str, image: &str, version: &str) -> Result<String, NotNative> {
     const MARK: &str = "{{SPARK_VERSION}}";
     if image.matches(MARK).count().saturating_mul(version.len()) > LONGEST_IMAGE {
-        let problem =
-            format!("with sparkVersion for {MARK} it has more than {LONGEST_IMAGE} bytes: write it out");
+        let problem = format!("{MARK} adds more than {LONGEST_IMAGE} bytes: write the version itself");
         return Err(NotNative::refused(key, problem));
     }
     Ok(image.replace(MARK, version))
@@ -208,7 +209,7 @@ fn environment(context: &Context, driver: &mut Driver) {
         .push(json!({"name": env::SPARK_DRIVER_BIND_ADDRESS, "valueFrom": address}));
 }
 
-/// Replaces the marks of the application's id and of the number of the `executor`, which a driver has none of.
+/// Replaces `{{APP_ID}}` by the application's id and `{{EXECUTOR_ID}}` by `executor`, which is empty for a driver.
 pub(super) fn with_ids(text: &str, submission: &Submission, executor: &str) -> String {
     text.replace("{{APP_ID}}", &submission.ids.application).replace("{{EXECUTOR_ID}}", executor)
 }
@@ -218,7 +219,7 @@ mod tests {
     use super::{version_label, with_version};
 
     #[test]
-    fn the_label_of_the_version_is_what_a_label_can_have_of_it() {
+    fn the_version_label_is_a_valid_label_value() {
         let cases = include_str!("../../../tests/data/spark-client/version-labels.json");
         for [version, label] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(version_label(version), label, "{version}");
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_put_into_the_image_unless_that_becomes_too_long() {
+    fn the_version_is_inserted_into_the_image_up_to_a_maximum_length() {
         assert_eq!(with_version("key", "a:{{SPARK_VERSION}}", "4.1.0").unwrap(), "a:4.1.0");
         assert!(with_version("key", &"{{SPARK_VERSION}}".repeat(10_000), &"4.1.0".repeat(10_000)).is_err());
     }

@@ -33,20 +33,20 @@ pub fn trimmed(value: &str) -> &str {
 /// backslashes continues on the next line.
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    let mut goes_on = false;
+    let mut is_continuation = false;
     for line in text.split(['\n', '\r']) {
         let line = line.trim_start_matches([' ', '\t', '\x0c']);
-        if !goes_on && (line.is_empty() || line.starts_with(['#', '!'])) {
+        if !is_continuation && (line.is_empty() || line.starts_with(['#', '!'])) {
             continue;
         }
         let backslashes = line.len() - line.trim_end_matches('\\').len();
-        let will_go_on = backslashes % 2 == 1;
-        let part = &line[..line.len() - usize::from(will_go_on)];
+        let continues = backslashes % 2 == 1;
+        let part = &line[..line.len() - usize::from(continues)];
         match lines.last_mut() {
-            Some(last) if goes_on => last.push_str(part),
+            Some(last) if is_continuation => last.push_str(part),
             _ => lines.push(part.to_owned()),
         }
-        goes_on = will_go_on;
+        is_continuation = continues;
     }
     lines
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::read_properties;
 
     #[test]
-    fn a_file_is_read_as_java_reads_it() {
+    fn a_properties_file_is_parsed_as_in_java() {
         let text = "# comment\n! another\n\nspark.a b\nspark.b : c = d\nspark.c=\\ \\t x \\\n    y\nspark.d\n\
                     spark\\:e\\ f=\\u00fc\\ud83d\\ude00\\q\\\\ \r\nspark.g=1\nspark.g=2";
         let read: Vec<_> = read_properties(text).unwrap().into_iter().collect();

@@ -1,5 +1,6 @@
-//! Writes properties in the format of `java.util.Properties`: as `spark.properties`, from which the driver reads them, and as the
-//! file that `spark-submit` reads, with arguments for what does not arrive unchanged in a file.
+//! Writes properties in the format of `java.util.Properties`: as `spark.properties` for the driver, and as the
+//! `--properties-file` of `spark-submit`. Values that `spark-submit` would read differently from that file are passed
+//! as arguments instead.
 
 use super::properties_file::trimmed;
 use jiff::Timestamp;
@@ -28,17 +29,18 @@ pub fn file_text(properties: &BTreeMap<String, String>) -> String {
     properties.iter().map(line).collect()
 }
 
-/// How many bytes of properties may be passed as arguments. The number is far below 128 KiB, Linux's limit for a single
-/// argument.
+/// The maximum number of bytes of all properties that are passed as arguments: half of 128 KiB, Linux's limit for a
+/// single argument.
 const ROOM_IN_ARGUMENTS: usize = 64 * 1024;
 
-/// Returns the properties whose values the [`file_text`] would change, as `key=value` for `--conf`, which takes precedence
-/// over the file. These are values with blanks at their ends; the value of an environment variable or an annotation
-/// may have such blanks.
+/// Returns the properties whose values Spark would change when it reads [`file_text`], as `key=value` for `--conf`,
+/// which takes precedence over the file. These are values with leading or trailing blanks, which environment variables
+/// and annotations may have.
 ///
-/// The result does not contain properties that would not arrive unchanged as arguments either (the script
-/// `spark-class` deletes carriage returns, a JVM in the POSIX locale knows only ASCII, Linux allows no NUL in
-/// arguments), nor properties that would exceed the limit for arguments.
+/// The result does not contain properties that would not arrive unchanged as arguments either (`spark-submit` splits an
+/// argument at its first `=` and ignores keys without `spark.`, the script `spark-class` deletes carriage returns, a
+/// JVM in the POSIX locale knows only ASCII, Linux allows no NUL in arguments), nor properties that would exceed the
+/// limit for arguments.
 pub fn properties_beside_file(properties: &BTreeMap<String, String>) -> Vec<String> {
     let mut room = ROOM_IN_ARGUMENTS;
     let cut = properties.iter().filter(|(_, value)| trimmed(value) != *value);
@@ -84,7 +86,7 @@ mod tests {
 
     /// Linux does not start a program with an argument of more than 128 KiB (Kubeflow issue 433).
     #[test]
-    fn what_a_file_would_cut_is_an_argument_unless_it_is_too_large() {
+    fn a_value_with_outer_blanks_is_an_argument_unless_it_is_too_large() {
         let cases = include_str!("../../../tests/data/spark-client/blanks.json");
         let mut properties: BTreeMap<String, String> =
             serde_json::from_str::<Vec<(String, String)>>(cases).unwrap().into_iter().collect();
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_what_java_would_write() {
+    fn properties_are_written_as_java_writes_them() {
         let properties = [
             ("spark.b k:e=y#!", "  two lead, one trails "),
             ("spark.a", "\\ \t\n\r\x0c = : # ! ü \u{1}\u{1F600} ${x}"),

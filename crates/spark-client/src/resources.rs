@@ -7,11 +7,11 @@ use std::collections::BTreeSet;
 
 /// Spark's default heap size, in MiB.
 const HEAP: u64 = 1024;
-/// The default memory of a pod beside its heap, as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
+/// The default memory overhead (non-heap memory), as a fraction of the heap (`Config.MEMORY_OVERHEAD_FACTOR`).
 const OVERHEAD_FACTOR: f64 = 0.1;
-/// The default memory of a pod beside its heap if a Python or R process runs beside the JVM, as a fraction of the heap
+/// The default memory overhead if a Python or R process runs beside the JVM, as a fraction of the heap
 /// (`Constants.NON_JVM_MEMORY_OVERHEAD_FACTOR`).
-const OVERHEAD_FACTOR_BESIDE_JVM: f64 = 0.4;
+const NON_JVM_OVERHEAD_FACTOR: f64 = 0.4;
 
 /// Sets the resources of Spark's container in pods of `role`. The end of the name of `program` determines its language. Spark
 /// does the same in `BasicDriverFeatureStep` for the driver, and in `ResourceProfile` and `BasicExecutorFeatureStep` for
@@ -40,11 +40,12 @@ pub fn set_resources(conf: &Conf, program: &str, role: Role, container: &mut Val
     Ok(())
 }
 
-/// Returns the memory of a pod beside its heap, as a fraction of the heap, unless properties of its role set that memory.
+/// Returns the memory overhead as a fraction of the heap, for a pod whose role has no properties of its own for the
+/// overhead.
 pub(super) fn default_factor(conf: &Conf, kind: Kind) -> Result<f64, NotNative> {
     let default = match kind {
         Kind::Java => OVERHEAD_FACTOR,
-        Kind::Python | Kind::R => OVERHEAD_FACTOR_BESIDE_JVM,
+        Kind::Python | Kind::R => NON_JVM_OVERHEAD_FACTOR,
     };
     Ok(conf.factor(conf::MEMORY_OVERHEAD_FACTOR)?.unwrap_or(default))
 }
@@ -67,12 +68,12 @@ fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     let (own, old) = (conf::spark(role, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(role));
     let stated = conf.first_set(&[&own, &old]).map(|key| conf.mib(key)).transpose()?.flatten();
     let part = part(u64::try_from(heap).unwrap_or(0), factor);
-    let reckoned = || default(part).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
-    let beside = match role {
+    let computed = || default(part).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
+    let additional = match role {
         Role::Driver => 0,
-        Role::Executor => beside_heap(conf, kind)?,
+        Role::Executor => off_heap_and_python(conf, kind)?,
     };
-    Ok(heap.saturating_add(stated.unwrap_or_else(reckoned)).saturating_add(beside))
+    Ok(heap.saturating_add(stated.unwrap_or_else(computed)).saturating_add(additional))
 }
 
 /// Returns `factor` times `heap`, computed as Scala's `(factor * heap).toInt`.
@@ -80,14 +81,14 @@ fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
     clippy::cast_sign_loss,
-    reason = "Spark does: what is too large is the largest there is"
+    reason = "as in Spark, whose toInt returns the largest Int for a larger number"
 )]
 fn part(heap: u64, factor: f64) -> u64 {
     ((factor * heap as f64) as i32) as u64
 }
 
-/// Returns the memory outside the heap and that of Python, which only executors have in addition to the overhead.
-fn beside_heap(conf: &Conf, kind: Kind) -> Result<i64, NotNative> {
+/// Returns the off-heap memory and PySpark's memory in MiB, which only executors have in addition to the overhead.
+fn off_heap_and_python(conf: &Conf, kind: Kind) -> Result<i64, NotNative> {
     let is_off_heap = conf.boolean(conf::OFF_HEAP)?.unwrap_or(false);
     let bytes = if is_off_heap { conf.bytes(conf::OFF_HEAP_SIZE)? } else { None };
     let off_heap = i64::try_from(bytes.unwrap_or(0) >> 20).unwrap_or(i64::MAX);
@@ -138,7 +139,7 @@ mod tests {
     use super::quantity;
 
     #[test]
-    fn quantities_are_taken_as_they_are_written_but_for_two_kinds() {
+    fn quantities_are_accepted_as_by_sparks_client_library() {
         for text in ["0.10", "1e3", "+5E1", "abc", "500m", "1Gi", " 1"] {
             assert_eq!(quantity("key", text.to_owned()), Ok(text.to_owned()));
         }

@@ -1,4 +1,4 @@
-//! Adds Secrets to the driver, as files and as environment variables.
+//! Adds Secrets to the driver and to the model of an executor, as files and as environment variables.
 
 use super::{
     Context,

@@ -1,5 +1,5 @@
-//! Recognises submissions that only the JVM can carry out, as far as a property or the environment shows it. Other such
-//! reasons are found only while an object is built, in the file of that object.
+//! Recognises submissions that only the JVM can carry out, by their properties and environment variables. Other reasons
+//! why the JVM is needed are found later, by the step that builds the object concerned.
 
 use super::{
     conf::Conf,
@@ -10,14 +10,14 @@ use super::{
 use api::names::{conf, env, submit_conf};
 use std::sync::LazyLock;
 
-/// Spark's settings on Kubernetes, each with the release lines that know it: see there.
+/// Spark's settings on Kubernetes, each with the release lines that know it. The file explains its format.
 const SETTINGS: &str = include_str!("settings.txt");
 
 /// The settings that decide with which credentials, and in which cluster, Spark's own client creates the objects.
 const IDENTITY: [&str; 3] = ["authenticate.submission.", "context", "trust.certificates"];
 
-/// Where a pod has the credentials of its service account. In Spark's own client these paths mean the credentials with
-/// which it works anyway.
+/// The directory in which a pod finds the credentials of its service account. Spark's own client uses these credentials
+/// by default, so a setting whose value is a path in this directory changes nothing.
 pub const IN_CLUSTER: &str = "/var/run/secrets/kubernetes.io/serviceaccount/";
 
 /// Spark's feature steps that the user may exclude here too.
@@ -52,13 +52,14 @@ fn destination(conf: &Conf) -> Result<(), NotNative> {
     Ok(())
 }
 
-/// Whether Spark of this release line knows the setting `spark.kubernetes.<setting>`. It ignores all others.
+/// Whether this release line of Spark knows the setting `spark.kubernetes.<setting>`. Spark ignores settings that it
+/// does not know.
 pub fn is_setting(setting: &str, line: Line) -> bool {
     settings(line).any(|name| belongs(setting, name))
 }
 
-/// Returns the names of Spark's settings on Kubernetes in a release line, without `spark.kubernetes.`. One that ends in a
-/// dot is the beginning of settings.
+/// Returns the names of Spark's settings on Kubernetes in a release line, without `spark.kubernetes.`. A name that ends
+/// in a dot is a prefix of settings.
 pub fn settings(line: Line) -> impl Iterator<Item = &'static str> {
     static KNOWN: LazyLock<Vec<(&str, Line, Line)>> = LazyLock::new(|| {
         let entries = SETTINGS.lines().filter(|text| !text.starts_with('#'));
@@ -73,7 +74,7 @@ pub fn settings(line: Line) -> impl Iterator<Item = &'static str> {
     KNOWN.iter().filter(move |(_, first, last)| (*first..=*last).contains(&line)).map(|(name, ..)| *name)
 }
 
-/// Whether `setting` is `entry`, or begins with it if it ends in a dot.
+/// Whether `setting` equals `entry` or, if `entry` ends in a dot, begins with it.
 pub fn belongs(setting: &str, entry: &str) -> bool {
     setting == entry || entry.ends_with('.') && setting.starts_with(entry)
 }
@@ -86,7 +87,7 @@ fn kubernetes_settings(submission: &Submission, conf: &Conf) -> Result<(), NotNa
             Err(NotNative::fallback(reason, &key, why))
         };
         if IDENTITY.iter().any(|entry| belongs(setting, entry)) && !value.starts_with(IN_CLUSTER) {
-            return fallback(Reason::Identity, "says as whom or where spark-submit creates the objects");
+            return fallback(Reason::Identity, "sets the identity or the cluster that spark-submit uses");
         }
         if is_newer && !is_setting(setting, submission.line) {
             return fallback(
@@ -102,19 +103,19 @@ fn environment(submission: &Submission, conf: &Conf) -> Result<(), NotNative> {
     let environment = &submission.environment;
     let options = environment.spark_submit_opts.as_deref().unwrap_or_default();
     if options.contains("-Dspark.") {
-        let why = "sets properties where only the JVM sees them";
+        let why = "sets Spark properties (-Dspark.…), which only a JVM reads";
         return Err(NotNative::fallback(Reason::Substitution, env::SPARK_SUBMIT_OPTS, why));
     }
     let is_on = conf.raw(submit_conf::HADOOP_AUTHENTICATION).is_some_and(|text| text.trim() != "simple");
     let kerberos = |field, why| Err(NotNative::fallback(Reason::Kerberos, field, why));
     if is_on {
-        return kerberos(submit_conf::HADOOP_AUTHENTICATION, "asks for a login to Hadoop");
+        return kerberos(submit_conf::HADOOP_AUTHENTICATION, "requires a login to Hadoop");
     }
     if environment.hadoop_conf.iter().flatten().any(|(_, text)| is_secured(text)) {
-        return kerberos(env::HADOOP_CONF_DIR, "asks for a login to Hadoop");
+        return kerberos(env::HADOOP_CONF_DIR, "requires a login to Hadoop");
     }
     if environment.hadoop_token_file.is_some() {
-        return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "holds tokens that become a Secret");
+        return kerberos(env::HADOOP_TOKEN_FILE_LOCATION, "names a file with tokens that become a Secret");
     }
     Ok(())
 }
@@ -143,7 +144,7 @@ fn feature_steps(line: Line, conf: &Conf) -> Result<Vec<String>, NotNative> {
         match class.strip_prefix(PACKAGE).filter(|step| EXCLUDABLE.contains(step)) {
             Some(step) => excluded.push(step.to_owned()),
             None => {
-                return fallback(submit_conf::EXCLUDED_FEATURE_STEPS, format!("`{class}` is to be left out"));
+                return fallback(submit_conf::EXCLUDED_FEATURE_STEPS, format!("`{class}` is to be excluded"));
             }
         }
     }
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn simple_authentication_is_no_login() {
+    fn simple_authentication_requires_no_login() {
         let file = |value: &str| {
             format!(
                 "<configuration>\n <property>\n  <name>hadoop.security.authentication</name>\n  <value> {value} </value>\n</property></configuration>"
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_of_each_line_are_known() {
+    fn each_release_line_knows_its_settings() {
         let cases = include_str!("../../../tests/data/spark-client/settings-of-lines.json");
         for (setting, known) in serde_json::from_str::<Vec<(&str, [bool; 5])>>(cases).unwrap() {
             assert_eq!(Line::ALL.map(|line| is_setting(setting, line)), known, "{setting}");

@@ -12,8 +12,8 @@ pub(super) fn read<'a>(context: &Context<'a>, key: &str, path: &str) -> Result<&
     let plain = if plain.starts_with("//") { plain.trim_start_matches("//") } else { plain };
     let unread = |why: &str| Err(NotNative::fallback(Reason::SubmitterFile, key, format!("`{path}` {why}")));
     match &context.submission.environment.files {
-        _ if scheme != "file" => unread("is to be fetched"),
-        Files::Unread => unread("is a file of spark-submit's"),
+        _ if scheme != "file" => unread("has to be downloaded"),
+        Files::Unread => unread("is a local file of spark-submit"),
         Files::All(files) => files
             .get(plain)
             .map(Vec::as_slice)

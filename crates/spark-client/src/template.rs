@@ -1,7 +1,7 @@
 //! Reads the driver's pod template, and determines which of its containers is Spark's.
 //!
-//! A template is parsed by the rules of Spark's client library (fabric8), into the types of a pod: a number in a field
-//! for texts becomes a text, a text in a field for numbers becomes a number, fields that are null or empty lists are
+//! A template is parsed by the rules of Spark's client library (fabric8), into the types of a pod: a number in a string
+//! field becomes a string, a string in a number field becomes a number, fields that are null or empty lists are
 //! dropped, and fields that the library does not know are kept.
 
 use super::{
@@ -15,9 +15,9 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 use serde_path_to_error::Segment;
 
-/// The greatest number of conversions of one value: from a number to a text, and from that text to a whole number.
+/// The maximum number of conversions of one value: from a number to a string, and from that string to an integer.
 const MOST_TRIES: usize = 2;
-/// The greatest number of values of a template that are converted. A document with more values of a wrong type is
+/// The maximum number of values of a template that are converted. A document with more values of a wrong type is
 /// probably not a template at all.
 const MOST_REPAIRS: usize = 200;
 /// The names of fields that are maps. An empty map is dropped, an empty object of another type is not.
@@ -26,10 +26,10 @@ const MAPS: [&str; 9] = [
     "volumeAttributes",
 ];
 /// The names of fields that are quantities, or maps of quantities. Our types accept numbers in these fields, while the
-/// library converts the numbers to texts.
+/// library converts the numbers to strings.
 const QUANTITIES: [&str; 5] = ["divisor", "limits", "overhead", "requests", "sizeLimit"];
 
-/// Returns the driver's pod without Spark's container, and Spark's container.
+/// Returns the driver's pod without Spark's container, and Spark's container separately.
 pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNative> {
     let key = conf::kubernetes(Role::Driver, conf::POD_TEMPLATE_FILE);
     match (context.conf.text(&key)?, &context.submission.driver_template) {
@@ -39,7 +39,7 @@ pub(super) fn starting_point(context: &Context) -> Result<(Value, Value), NotNat
     }
 }
 
-/// Returns a pod of `role`, made from `template`, without Spark's container, and Spark's container.
+/// Returns a pod of `role` from `template`, without Spark's container, and Spark's container separately.
 pub(super) fn of_role(
     context: &Context,
     role: Role,
@@ -128,7 +128,7 @@ fn read(template: &Value) -> Result<Value, String> {
 fn coerced(value: &Value, is_element: bool) -> Option<Value> {
     match value {
         Value::Null if is_element => Some(json!({})),
-        // The value is in a map whose values are texts in our types.
+        // The value is in a map whose values are strings in our types.
         Value::Null => Some("".into()),
         Value::Number(number) => Some(number.to_string().into()),
         Value::Bool(flag) => Some(flag.to_string().into()),
@@ -164,7 +164,7 @@ fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
                 let Some(known) = known.get(key) else { return !value.is_null() };
                 prune(value, known, &at, kept);
                 if QUANTITIES.contains(&key.as_str()) {
-                    write_numbers_out(value);
+                    numbers_to_strings(value);
                 }
                 match value {
                     Value::Null => kept.contains(&at),
@@ -183,10 +183,10 @@ fn prune(value: &mut Value, known: &Value, at: &str, kept: &[String]) {
     }
 }
 
-fn write_numbers_out(value: &mut Value) {
+fn numbers_to_strings(value: &mut Value) {
     match value {
         Value::Number(number) => *value = number.to_string().into(),
-        Value::Object(entries) => entries.values_mut().for_each(write_numbers_out),
+        Value::Object(entries) => entries.values_mut().for_each(numbers_to_strings),
         _ => {}
     }
 }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_template_is_read_into_the_types_of_a_pod_and_what_is_no_pod_is_refused_with_the_place() {
+    fn a_template_is_parsed_as_a_pod_or_refused_with_the_path_of_the_problem() {
         let cases = include_str!("../../../tests/data/spark-client/templates.json");
         let cases: Value = serde_json::from_str(cases).unwrap();
         assert_eq!(read(&cases["read"]).as_ref(), Ok(&cases["as"]));

@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str) -> Option<Uri<'_>> {
 }
 
 impl Uri<'_> {
-    /// Returns the text that Spark creates from a URI when it looks at the fragment: `new URI(scheme, specificPart,
+    /// Returns the text that Spark creates from a URI when it splits off the fragment: `new URI(scheme, specificPart,
     /// null)`, followed by the fragment. Unnecessary escapes are undone, and in the fragment all escapes. So the result
     /// may no longer be a URI.
     pub(super) fn rebuilt(&self) -> String {
@@ -103,7 +103,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn what_java_takes_for_a_uri_is_one_and_what_it_refuses_is_none() {
+    fn uris_are_accepted_and_refused_as_in_java() {
         let cases = include_str!("../../../tests/data/spark-client/uris.json");
         for (text, scheme) in serde_json::from_str::<Vec<(String, Option<String>)>>(cases).unwrap() {
             assert_eq!(parse(&text).map(|uri| uri.scheme), scheme.as_deref(), "{text}");
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_survive_where_they_are_needed() {
+    fn a_rebuilt_uri_keeps_only_necessary_escapes_before_its_fragment() {
         for (text, rebuilt) in [
             ("local:///opt/a%20b.jar", "local:///opt/a%20b.jar"),
             ("local:///opt/c.jar?x=1#y", "local:///opt/c.jar?x=1#y"),

@@ -1,4 +1,4 @@
-//! Refuses a submission for the reasons that `spark-submit` checks first.
+//! Validates the command line of a submission: the checks that `spark-submit` makes first.
 
 use super::{
     conf::{Conf, int},
@@ -17,7 +17,7 @@ const SHELLS: [&str; 3] = ["spark-shell", "pyspark-shell", "sparkr-shell"];
 /// The primary resource of Spark Connect's shell, and the first release line that knows it: older lines look for a file
 /// of that name.
 const CONNECT_SHELL: (&str, Line) = ("connect-shell", Line::V4_0);
-/// The main classes of Spark's own programs that serve users on the machine where they are started.
+/// The main classes of Spark's own servers and SQL shell, which `spark-submit` refuses in cluster mode.
 const SERVERS: [&str; 3] = [
     "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
@@ -98,5 +98,5 @@ fn program(submission: &Submission) -> Result<(), NotNative> {
             "there is no main class: name one with --class (a file of Python ends in .py, one of R in .R)";
         return refused(program, problem);
     }
-    Err(NotNative::fallback(Reason::MainClass, "--class", format!("is to be found out from {program}")))
+    Err(NotNative::fallback(Reason::MainClass, "--class", format!("has to be read from {program}")))
 }

@@ -1,5 +1,5 @@
-//! Adds the volumes of `spark.kubernetes.driver.volumes.…` to the driver, and builds the PersistentVolumeClaims for
-//! which these properties ask.
+//! Adds the volumes of `spark.kubernetes.driver.volumes.…` to the driver, and builds the PersistentVolumeClaims that
+//! these properties request.
 
 use super::{
     Context, Line,
@@ -46,7 +46,8 @@ pub(super) fn check_executors(context: &Context) -> Result<(), NotNative> {
     volumes(&context.conf, Role::Executor).map(|_| ())
 }
 
-/// Mounts the executors' volumes into `executor`, the first one. Its claims are not built: the driver creates them.
+/// Mounts the executors' volumes into `executor`, the first executor. Its PersistentVolumeClaims are only named, not
+/// built: the driver creates them.
 pub(super) fn mount_into_executor(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     for (i, volume) in volumes(&context.conf, Role::Executor)?.into_iter().enumerate() {
         let source = match volume.source {
@@ -109,9 +110,9 @@ pub fn existing_volumes(conf: &Conf) -> Result<Vec<(Value, Value)>, NotNative> {
         let mut volume = match source {
             Source::Plain(source) => source,
             Source::Claim { name, class, size, .. } => {
-                let is_made = name.contains(volume::ON_DEMAND) || class.is_some() && size.is_some();
+                let is_created = name.contains(volume::ON_DEMAND) || class.is_some() && size.is_some();
                 let claim = json!({"persistentVolumeClaim": {"claimName": name, "readOnly": read_only}});
-                (!is_made).then_some(claim)?
+                (!is_created).then_some(claim)?
             }
         };
         volume["name"] = name.as_str().into();
@@ -238,7 +239,7 @@ impl<'a> Properties<'a> {
 
     fn required(&self, setting: &str) -> Result<&'a str, NotNative> {
         self.get(setting).ok_or_else(|| {
-            let blank = ", in whose settings there is a blank: take it out";
+            let blank = "; the key contains a blank: remove it";
             let blank = if self.prefix.contains(' ') { blank } else { "" };
             NotNative::refused(
                 &self.key(setting),

@@ -10,7 +10,7 @@ pub(super) fn dynamic_allocation(context: &Context, properties: &mut Conf) {
     }
 }
 
-/// Returns the properties; none if it is off.
+/// Returns the properties; empty if dynamic allocation is off.
 pub fn allocation_properties(
     allocation: Option<&DynamicAllocation>,
 ) -> impl Iterator<Item = (&'static str, String)> {
@@ -21,7 +21,8 @@ pub fn allocation_properties(
     })
 }
 
-/// Returns the fields, the properties that they set, and the values that they state; none if it is off.
+/// Returns the fields, the properties that they set, and their values if they are set; empty if dynamic allocation is
+/// off.
 pub(super) fn fields(
     allocation: Option<&DynamicAllocation>,
 ) -> impl Iterator<Item = (&'static str, &'static str, Option<String>)> {

@@ -1,12 +1,13 @@
-//! The template of a run's executors, where it is written anew after an edit. Spark's driver reads the file for each executor
-//! that it creates (`KubernetesExecutorBuilder.buildFromFeatures`), and the kubelet replaces the file when the ConfigMap changes.
+//! Builds the pod template of a run's executors, which is updated after an edit of the spec. Spark's driver reads the
+//! file for each executor that it creates (`KubernetesExecutorBuilder.buildFromFeatures`), and the kubelet replaces the
+//! file when the ConfigMap changes.
 
 use crate::{Settings, digest::fingerprint, findings::Validated, run::Run, template};
 use api::{Role, SparkApplication, annotation};
 use serde_json::{Value, json};
 use spark_client::{Objects, TEMPLATE_KEY, template_config_map, template_text};
 
-/// A template, and the name of the ConfigMap in which the driver has it.
+/// A template, and the name of the ConfigMap from which the driver reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecutorTemplate {
     pub config_map: String,
@@ -14,11 +15,11 @@ pub struct ExecutorTemplate {
 }
 
 impl ExecutorTemplate {
-    /// Returns the template that the executors of `run` have by the present spec.
+    /// Returns the template of the executors of `run` according to the present spec.
     ///
     /// # Errors
     ///
-    /// When an annotation of the template cannot be carried out.
+    /// When an annotation of the template cannot be applied.
     pub fn of(
         application: Validated,
         run: &Run,
@@ -39,8 +40,9 @@ impl ExecutorTemplate {
     }
 }
 
-/// Makes the executors' template in `objects`, those of a native submission of `run`, one that can be written anew, and marks
-/// the driver with it. Without such a template, as before Spark 3.0, nothing changes.
+/// Makes the ConfigMap of the executors' template mutable in `objects`, the objects of a native submission of `run`,
+/// and annotates the driver with the template's fingerprint. Without such a template, as before Spark 3.0, nothing
+/// changes.
 pub fn make_renewable(objects: &mut Objects, application: &SparkApplication, run: &Run) {
     let config_map = config_map(application, run);
     let is_it = |child: &&mut Value| child["kind"] == "ConfigMap" && child["metadata"]["name"] == config_map;

@@ -1,5 +1,5 @@
-//! Lists the fields of a role's section that are one property of Spark each, and finds the field of the spec from which a
-//! property was made.
+//! Lists the fields of a role's section that set one property of Spark each, and finds the field of the spec that sets
+//! a property.
 
 use super::allocation;
 use api::{Dependencies, Role, SparkApplicationSpec, SparkPodSpec, conf, submit_conf};
@@ -31,7 +31,7 @@ impl RoleField {
         }
     }
 
-    /// Returns the value that the section states; none if it states none.
+    /// Returns the value of the field in `section`; `None` if it is unset.
     pub fn stated(self, section: &SparkPodSpec) -> Option<Cow<'_, str>> {
         let text = match self {
             Self::Cores => return section.cores.map(|cores| cores.to_string().into()),
@@ -45,8 +45,8 @@ impl RoleField {
     }
 }
 
-/// Returns the flags of `spark-submit` for dependencies, as far as the application has any: for each flag, the property that the
-/// flag sets, the path of the field in the spec, and the list of values, which have to be joined with commas.
+/// Returns the flags of `spark-submit` for the application's dependencies: for each flag with values, the property that
+/// the flag sets, the path of the field in the spec, and the list of values, which have to be joined with commas.
 pub(super) fn dependencies(
     deps: &Dependencies,
 ) -> impl Iterator<Item = (&'static str, &'static str, &'static str, &[String])> {
@@ -71,7 +71,7 @@ pub fn field_of(spec: &SparkApplicationSpec, root: &str, property: &str) -> Stri
     stated.map_or_else(|| property.to_owned(), |field| format!("{root}.{field}"))
 }
 
-/// Returns the field beside `sparkConf` that sets `property`, if any does.
+/// Returns the field other than `sparkConf` that sets `property`, if there is one.
 pub fn stated_in(spec: &SparkApplicationSpec, property: &str) -> Option<String> {
     let hadoop = property.strip_prefix(conf::HADOOP_PREFIX).filter(|key| spec.hadoop_conf.contains_key(*key));
     of_application(spec, property)

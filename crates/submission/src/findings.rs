@@ -1,5 +1,5 @@
-//! Defines what a validation finds: mistakes, for which an object is refused, and warnings; and an application in which
-//! no mistake was found. The checks are in `validation`.
+//! Defines the findings of a validation (mistakes, for which an object is refused, and warnings), and the type of an
+//! application without mistakes. The checks are in `validation`.
 
 use api::{SparkApplication, excerpt};
 use std::{fmt::Display, ops::Deref};
@@ -25,8 +25,8 @@ impl Refusal {
         let mut brief = all.next().unwrap_or_default();
         while let Some(next) = all.next() {
             if brief.len() + next.len() > excerpt::LONGEST_EXPLANATION {
-                // If there are more than `MOST_FINDINGS` entries, the last one stands for all mistakes that are not listed, so
-                // the number is too low.
+                // If there are more than `MOST_FINDINGS` entries, the last one represents all mistakes that are not
+                // listed, so the number is too low.
                 let at_least = if self.0.len() > MOST_FINDINGS { "at least " } else { "" };
                 return format!("{brief}; and {at_least}{} more", all.len() + 1);
             }
@@ -36,8 +36,8 @@ impl Refusal {
     }
 }
 
-/// The findings about an object: at most [`MOST_FINDINGS`] mistakes and as many warnings, and for each of the two one
-/// more sentence if there are others.
+/// The findings about an object: at most [`MOST_FINDINGS`] mistakes and as many warnings. If there are more mistakes or
+/// more warnings, one more entry of the same list contains their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// The mistakes: settings that can never work.
@@ -51,7 +51,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds a mistake, unless it is listed.
+    /// Adds a mistake, unless it is listed already.
     pub fn refuse(&mut self, field: impl Display, why: impl Display) {
         // The message may quote a value of any length, so it is cut.
         let cut = |text: String| excerpt::beginning(text, LONGEST_SENTENCE);
@@ -65,7 +65,7 @@ impl Findings {
         }
     }
 
-    /// Whether no further warning is listed.
+    /// Whether the list of warnings is full.
     pub const fn is_full(&self) -> bool {
         self.warnings.len() >= MOST_FINDINGS
     }
@@ -96,13 +96,13 @@ impl Findings {
     }
 }
 
-/// The greatest number of mistakes that are listed, and of warnings: as many as a person corrects before the next try.
+/// The maximum number of mistakes that are listed, and of warnings: as many as a person corrects before the next try.
 /// With [`LONGEST_SENTENCE`] bytes for each field and each explanation, the listed mistakes are at most 25 KiB, which
 /// the API server passes on and a terminal can show. An object of 3 MiB can have a quarter of a million mistakes.
 pub const MOST_FINDINGS: usize = 50;
 
-/// The greatest length of a message in bytes: as much as a person reads at once, and as much as the API server passes
-/// on of one warning.
+/// The maximum length of a message in bytes: as much as a person reads at once, and as much as the API server passes on
+/// of one warning.
 const LONGEST_SENTENCE: usize = 256;
 
 /// An application in which `validation::validate` has found no mistake. Code that takes this type does not validate again.
@@ -110,7 +110,7 @@ const LONGEST_SENTENCE: usize = 256;
 pub struct Validated<'a>(&'a SparkApplication);
 
 impl<'a> Validated<'a> {
-    /// Vouches that there is no mistake in the application. Only the validation may say so.
+    /// Marks `application` as an application without mistakes. Only the validation may call this.
     pub const fn vouched(application: &'a SparkApplication) -> Self {
         Self(application)
     }

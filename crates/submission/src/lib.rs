@@ -1,7 +1,8 @@
-//! Builds what a run of an application is submitted with: the input of `spark-submit` (arguments, properties and pod
-//! templates), the objects of its native submission or its submission pod, and those that make the driver's ports reachable.
+//! Builds the submission of a run: the input of `spark-submit` (arguments, properties and pod templates), the objects
+//! of a native submission or of a submission pod, and the Services and Ingresses for the driver's ports.
 //!
-//! [`CONCERNS`] lists what sets properties, in the order of Kubeflow's operator: a later concern overrides an earlier one.
+//! [`CONCERNS`] lists the functions that set properties, in the order of Kubeflow's operator: a later concern overrides
+//! an earlier one.
 
 mod allocation;
 pub mod digest;
@@ -78,7 +79,7 @@ pub struct SubmissionEnvironment {
     /// The text of `spark-defaults.conf`. All other properties override it.
     pub defaults: String,
     pub environment: Environment,
-    /// The kinds that the cluster is known to serve, as far as the submission depends on it.
+    /// The kinds that the cluster is known to serve, of those on which the submission depends.
     pub served: BTreeSet<ObjectKind>,
 }
 
@@ -130,7 +131,8 @@ struct Context<'a> {
     run: &'a Run,
     /// The properties of `spark-defaults.conf`, which all other properties override.
     defaults: &'a BTreeMap<String, String>,
-    /// The path of the driver's web UI outside the cluster; none if it has no path, or if the path is not known yet.
+    /// The path of the driver's web UI outside the cluster; `None` if its URL has no path, or if the path is not known
+    /// yet.
     ui_path: Option<String>,
 }
 
@@ -158,7 +160,7 @@ impl<'a> Context<'a> {
 ///
 /// # Errors
 ///
-/// When an annotation of a pod template cannot be carried out.
+/// When an annotation of a pod template cannot be applied.
 pub fn spark_submit(
     application: Validated,
     run: &Run,
@@ -189,7 +191,7 @@ pub fn spark_submit(
     Ok(SparkSubmit { arguments, files, properties: properties.over(read).0 })
 }
 
-/// Copies those of `fields` that `from` has.
+/// Copies the fields in `fields` that `from` has.
 pub fn copy_fields(to: &mut Value, from: &Value, fields: &[&str]) {
     for field in fields.iter().filter(|field| !from[**field].is_null()) {
         to[*field] = from[*field].clone();
@@ -211,8 +213,8 @@ fn properties(context: &Context) -> Conf {
     properties
 }
 
-/// Returns the properties that Spark has in the next run of a valid application, with those of a `spark-defaults.conf`,
-/// and for each role the pod template from which Spark creates its pods.
+/// Returns the properties of the next run of a valid application, including those of a `spark-defaults.conf`, and for
+/// each role the pod template from which Spark creates the role's pods.
 pub fn starting_point(
     application: &SparkApplication,
     defaults: BTreeMap<String, String>,

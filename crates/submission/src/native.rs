@@ -10,11 +10,12 @@ use spark_client::{
     self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties, template_text,
 };
 
-/// The flags whose lists Spark resolves before they become properties.
-const RESOLVED: [&str; 4] =
+/// The properties whose lists are flags of `spark-submit` (`--jars` and the like) that Spark parses as lists of URIs.
+const URI_LISTS: [&str; 4] =
     [submit_conf::JARS, submit_conf::FILES, submit_conf::ARCHIVES, submit_conf::PY_FILES];
 
-/// Returns the objects of `run`, ready to be created, and a note for the user about them.
+/// Returns the objects of `run`, ready to be created, and a note for the user if the release line of Spark is not
+/// known.
 ///
 /// # Errors
 ///
@@ -35,7 +36,7 @@ pub fn objects(
     Ok((Objects { pod, children }, note))
 }
 
-/// Returns the objects with the driver's pod as Spark makes it, before the webhook changes it.
+/// Returns the objects with the driver's pod as Spark creates it, before the webhook changes it.
 fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
     let Objects { pod, children } = spark_client::objects(submission)?;
     let own = |child| owned(child, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
@@ -44,9 +45,9 @@ fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> R
     Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
 }
 
-/// Returns a model of the next run of an application in which no mistake was found, and its submission, as an operator
-/// with default flags and without a `spark-defaults.conf` plans it; an image is taken for granted, since the admin may
-/// have set it there, and with `uploads_files` a place for files.
+/// Returns a model of the next run of an application without mistakes, and its submission by an operator with default
+/// flags. The admin's `spark-defaults.conf` is not known: it is assumed to set an image and, if `uploads_files`, an
+/// upload path for local files.
 ///
 /// # Errors
 ///
@@ -61,8 +62,8 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
     Ok((run, submission))
 }
 
-/// Returns the objects of `submission` as they would be created, and a model of its executors. The pods are as Spark makes them,
-/// before the webhook changes them.
+/// Returns the objects of `submission` as they would be created, and a model of its executors. The pods are as Spark
+/// creates them, before the webhook changes them.
 ///
 /// # Errors
 ///
@@ -104,7 +105,7 @@ pub fn native(
     merged.insert(conf::APP_NAME.to_owned(), context.name().to_owned());
     for (_, key, _, list) in fields::dependencies(&spec.deps) {
         let list = list.join(",");
-        let list = if RESOLVED.contains(&key) { flag_list(key, &list)? } else { list };
+        let list = if URI_LISTS.contains(&key) { flag_list(key, &list)? } else { list };
         merged.insert(key.to_owned(), list);
     }
     let templates = context.has_templates();

@@ -1,6 +1,6 @@
 //! Builds the pod templates from which Spark creates its pods: the user's templates, with the contract's annotations
 //! for the webhook and, on the driver, the owner reference. If there is no webhook, the template itself contains the
-//! changes for which the annotations ask.
+//! changes that the annotations describe.
 
 use api::{Role, SparkApplication, annotation, conf, label, monitoring::Monitoring, spark_container};
 use pod_customization::Denial;
@@ -21,8 +21,8 @@ pub fn template(application: &SparkApplication, role: Role) -> Value {
         template["spec"] = json!({"containers": []});
     }
     if Monitoring::of(application).is_some_and(|monitoring| monitoring.exporter(role).is_some()) {
-        // A JVM that cannot load the exporter reports this only in its log. With this policy, which the template may set
-        // otherwise, the end of the log becomes the termination message.
+        // A JVM that cannot load the exporter reports this only in its log. With this policy, which is set unless the
+        // template sets one, the end of the log becomes the termination message.
         let sparks = sparks_container(&mut template["spec"]["containers"], role);
         let policy = &mut template["spec"]["containers"][sparks]["terminationMessagePolicy"];
         if policy.is_null() {
@@ -48,8 +48,9 @@ pub fn template(application: &SparkApplication, role: Role) -> Value {
     template
 }
 
-/// Returns the index of the container in which Spark runs, found as by Spark: by the name that the operator has it look
-/// for, else the first one, unless another one begins as Spark does. Adds it if there is no container, as Spark does.
+/// Returns the index of the container in which Spark runs: the container with the name that the operator sets in
+/// `podTemplateContainerName`, else a container whose first argument is `driver` or `executor`, else the first
+/// container. Adds a container if there is none, as Spark does.
 pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
     if containers.as_array().is_none_or(Vec::is_empty) {
         *containers = json!([{"name": role.container()}]);
@@ -63,7 +64,7 @@ pub fn sparks_container(containers: &mut Value, role: Role) -> usize {
 ///
 /// # Errors
 ///
-/// When an annotation cannot be carried out: the reason.
+/// When an annotation cannot be applied: the reason.
 pub(super) fn customized_pod(pod: &Value) -> Result<Value, String> {
     let said = |denials: Vec<Denial>| denials.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
     pod_customization::customized(pod).map_err(said)
@@ -74,7 +75,7 @@ pub(super) fn customized_pod(pod: &Value) -> Result<Value, String> {
 ///
 /// # Errors
 ///
-/// When an annotation cannot be carried out: the reason.
+/// When an annotation cannot be applied: the reason.
 pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Result<Value, String> {
     // The webhook finds the role by a label that Spark adds, and a container with another name than Spark's by the first
     // argument that Spark adds.
@@ -93,14 +94,14 @@ pub fn as_by_the_webhook(mut template: Value, role: Role, sparks: usize) -> Resu
 ///
 /// # Errors
 ///
-/// When an annotation cannot be carried out: the reason.
+/// When an annotation cannot be applied: the reason.
 pub(super) fn customized(application: &SparkApplication, role: Role) -> Result<Value, String> {
     let mut template = template(application, role);
     let sparks = sparks_container(&mut template["spec"]["containers"], role);
     let mut customized = as_by_the_webhook(template, role, sparks)?;
     if let Some(annotations) = customized["metadata"]["annotations"].as_object_mut() {
-        // What the annotations ask for has been done, so nobody has to read them any more. Only two are more than that:
-        // by them an extension recognises its drivers and executors (`pods::Particulars`).
+        // The annotations have been applied, so they are not needed any more, except two: by them an extension
+        // recognises its drivers and executors (`pods::Particulars`).
         let is_kept = |key: &str| [annotation::POD_GROUP, annotation::SCHEDULING_GATE].contains(&key);
         annotations.retain(|key, _| is_kept(key) || !pod_customization::is_of_contract(key));
     }

@@ -4,7 +4,7 @@ use super::{Context, RoleField};
 use api::{conf, stated};
 use spark_client::Conf;
 
-/// Sets what applies to both roles. The values of `sparkConf` are set later and override it.
+/// Sets the properties that apply to both roles. The values of `sparkConf` are set later and override them.
 pub(super) fn common(context: &Context, properties: &mut Conf) {
     let spec = context.spec;
     properties.set_some(conf::IMAGE, stated(&spec.image));

@@ -1,5 +1,5 @@
-//! Sets which Secrets are mounted into driver and executors, and the deprecated fields `envVars` and `envSecretKeyRefs`. The
-//! field `env` is applied by the webhook instead.
+//! Sets the properties for Secrets that are mounted into driver and executors, and for the deprecated fields `envVars`
+//! and `envSecretKeyRefs`. The field `env` is applied by the webhook instead.
 
 use super::Context;
 use api::{SecretType, conf, env};
@@ -13,7 +13,7 @@ pub(super) fn of_roles(context: &Context, properties: &mut Conf) {
             properties.set(key, format!("{}:{}", secret.name, secret.key));
         }
         for secret in &pod.secrets {
-            // The webhook mounts those that Spark cannot mount.
+            // The webhook mounts the Secrets that Spark cannot mount.
             if pod_customization::volume_name::of_unmountable_secret(&secret.name).is_none() {
                 let key = conf::kubernetes(role, &format!("{}{}", conf::SECRETS_PREFIX, secret.name));
                 properties.set(key, &secret.path);
@@ -51,7 +51,7 @@ mod tests {
 
     /// The expected paths are the results of Go's `filepath.Join`.
     #[test]
-    fn the_path_of_a_file_is_the_shortest() {
+    fn a_path_is_cleaned_as_by_filepath_join_of_go() {
         let cases = include_str!("../../../tests/data/submission-paths.json");
         for [directory, expected] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(file_in(directory, "f"), expected, "{directory}");

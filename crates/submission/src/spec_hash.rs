@@ -1,4 +1,4 @@
-//! Computes the hash of a spec. Two specs with equal hashes ask for the same run.
+//! Computes the hash of a spec. Two specs with equal hashes describe the same run.
 
 use api::{SparkApplication, SparkApplicationSpec, annotation, volume::is_scratch, with_defaults};
 use serde_json::{Map, Value};
@@ -8,15 +8,18 @@ use std::collections::BTreeSet;
 const VERSION: &str = "v1";
 /// The version of hashes that leave out `executor.instances` too: see [`hash_of`].
 const ELASTIC: &str = "v1-elastic";
-/// The version of hashes that leave out what executors have from their template: see [`without_template`].
+/// The version of hashes that leave out the fields that take effect only through the executors' pod template: see
+/// [`without_template`].
 const PARTIAL: &str = "v1-partial";
 
-/// The fields that affect the present run at once, and do not require another run: no hash has them.
+/// The fields that affect the present run at once, and do not require another run: no hash includes them.
 pub const AT_ONCE: [&str; 2] = ["suspend", "timeToLiveSeconds"];
 
-/// The fields of a spec with what an edit of each, or of what is below it, does to a run, in the words of `validation::Effect`.
+/// The fields of a spec, each with the effect on a run of an edit of the field or of a field below it, as
+/// `validation::Effect` writes it.
 pub const EDITS: &str = include_str!("edits.txt");
-/// How a line of [`EDITS`] ends whose field only the executors' template has: it is no property of the driver.
+/// The end of each line of [`EDITS`] whose field takes effect only through the executors' pod template, not through a
+/// property of the driver.
 const OF_TEMPLATE: &str = " takes effect for the next executor";
 
 /// Returns the hash of those fields of a spec that define a run: `v1:` and the SHA-256, in hexadecimal, of the
@@ -27,34 +30,36 @@ pub fn spec_hash(spec: &SparkApplicationSpec) -> String {
     hashed(VERSION, canonical(spec))
 }
 
-/// Returns the hash that is recorded with a run of `application`. An edit of `executor.instances` alone requires no other run of
-/// an elastic job of Kueue.
+/// Returns the hash that is recorded with a run of `application`. If the application is an elastic job of Kueue, an
+/// edit of `executor.instances` alone requires no other run.
 pub fn hash_of(application: &SparkApplication) -> String {
     let mut annotations = application.metadata.annotations.iter().flatten();
     let is_elastic = annotations.any(|(key, value)| key == annotation::ELASTIC_JOB && value == "true");
     hashed(if is_elastic { ELASTIC } else { VERSION }, canonical(&application.spec))
 }
 
-/// Returns the hash that is recorded with a run whose executors' template is written anew after edits.
+/// Returns the hash that is recorded with a run whose executors' pod template is updated after edits.
 pub fn partial_hash(spec: &SparkApplicationSpec) -> String {
     hashed(PARTIAL, canonical(spec))
 }
 
-/// Whether `recorded` is the hash of `spec`; none if it is of a version that cannot be compared. The comparison is by
-/// the rules under which the hash was recorded: an annotation that was added since does not look like an edit. The first
-/// hashes had the protocol of containers' ports as it was written, so both forms are compared.
+/// Whether `recorded` is the hash of `spec`; `None` if the version of the hash is unknown. The version of `recorded`
+/// decides which fields are compared, so an annotation that was added later does not look like an edit. The first
+/// hashes included the protocol of containers' ports as it was written, so both forms are compared.
 pub fn is_hash_of(recorded: &str, spec: &SparkApplicationSpec) -> Option<bool> {
     let (version, _) = recorded.split_once(':')?;
     let is_of = |document| hashed(version, document) == recorded;
     [VERSION, ELASTIC, PARTIAL].contains(&version).then(|| is_of(canonical(spec)) || is_of(document(spec)))
 }
 
-/// Whether the present run of `application` is that of an elastic job: an edit of `executor.instances` leaves it alone.
+/// Whether the present run of `application` is that of an elastic job: an edit of `executor.instances` requires no
+/// other run.
 pub fn has_elastic_run(application: &SparkApplication) -> bool {
     version_of_run(application) == Some(ELASTIC)
 }
 
-/// Whether an edit of what the executors' template has leaves the present run of `application` alone.
+/// Whether the present run of `application` continues after an edit of fields that take effect only through the
+/// executors' pod template.
 pub fn has_partial_run(application: &SparkApplication) -> bool {
     version_of_run(application) == Some(PARTIAL)
 }
@@ -65,7 +70,7 @@ fn version_of_run(application: &SparkApplication) -> Option<&str> {
 }
 
 /// Returns a spec as JSON with its defaults, so that two specs that mean the same are equal. The default protocol of
-/// containers' ports is left out: the API server adds it by the definitions, which have not always had it.
+/// containers' ports is left out: whether the API server adds it depends on the version of the CRD.
 pub fn canonical(spec: &SparkApplicationSpec) -> Value {
     let mut document = document(spec);
     for list in
@@ -82,8 +87,9 @@ pub fn canonical(spec: &SparkApplicationSpec) -> Value {
     document
 }
 
-/// Returns a [canonical] spec without what only the executors' template has. Scratch space stays, which is a property of the
-/// driver, and so does a volume whose name is anywhere in the driver's section.
+/// Returns a [canonical] spec without the fields that take effect only through the executors' pod template. Scratch
+/// volumes are kept, because they become properties of the driver, and so is a volume whose name occurs anywhere in the
+/// driver's section.
 pub fn without_template(mut document: Value) -> Value {
     const MOUNTS: &str = "volumeMounts";
     let driver = document["driver"].to_string();
@@ -101,7 +107,7 @@ pub fn without_template(mut document: Value) -> Value {
     document
 }
 
-/// Keeps those entries of a list that `is_kept`, and removes a list of which nothing is left.
+/// Keeps the entries of a list for which `is_kept` is true, and removes the list if no entry is left.
 fn keep(object: &mut Map<String, Value>, list: &str, is_kept: impl Fn(&Value) -> bool) {
     let Some(entries) = object.get_mut(list).and_then(Value::as_array_mut) else { return };
     entries.retain(is_kept);
@@ -127,7 +133,7 @@ fn hashed(version: &str, mut document: Value) -> String {
     {
         executor.remove("instances");
     }
-    // Some crate of a build may ask serde_json to keep the order of insertion.
+    // Another crate of the build may turn on serde_json's feature `preserve_order`.
     document.sort_all_objects();
     format!("{version}:{}", crate::digest::sha256_hex(document.to_string().as_bytes()))
 }
@@ -143,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_count() {
+    fn the_order_of_keys_does_not_change_the_hash() {
         let one =
             r#"{"volumes":[{"name":"a","emptyDir":{"medium":"Memory","sizeLimit":"1Gi"}}],"type":"Java"}"#;
         let other =
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn suspending_time_to_live_and_written_defaults_do_not_count_and_everything_else_does() {
+    fn only_suspend_ttl_and_explicit_defaults_do_not_change_the_hash() {
         let cases = include_str!("../../../tests/data/spec-hashes.json");
         let cases: BTreeMap<String, Vec<[Value; 2]>> = serde_json::from_str(cases).unwrap();
         for (hashes, pairs) in cases {
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_executors_of_an_elastic_job_do_not_count() {
+    fn executor_instances_do_not_change_the_hash_of_an_elastic_job() {
         let of = |annotation: &str, spec: Value| -> SparkApplication {
             let annotations = json!({annotation::ELASTIC_JOB: annotation});
             serde_json::from_value(json!({"metadata": {"annotations": annotations}, "spec": spec})).unwrap()
@@ -173,7 +179,7 @@ mod tests {
         let recorded = hash_of(&of("true", two.clone()));
         assert_eq!(hash_of(&of("true", three.clone())), recorded);
         assert_ne!(hash_of(&of("false", three.clone())), hash_of(&of("false", two.clone())));
-        // The rules of the recorded hash count, whatever the annotation says now.
+        // The version of the recorded hash decides, not the present annotation.
         let whole = hash_of(&of("false", two.clone()));
         let [two, three] = [two, three].map(|spec| of("true", spec).spec);
         let compared = [&recorded, &whole].map(|hash| [&two, &three].map(|spec| is_hash_of(hash, spec)));
@@ -183,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_template_of_executors_has_does_not_count_in_a_partial_run() {
+    fn fields_of_the_executor_template_do_not_change_the_partial_hash() {
         let of = |spec: Value| partial_hash(&serde_json::from_value(spec).unwrap());
         let with = |driver: &str, scratch: &str, data: &str, selector: &str| {
             let mount = |name: &str| json!({"name": name, "mountPath": format!("/{name}")});
@@ -212,7 +218,7 @@ mod tests {
     /// If this test fails, the meaning of every recorded hash has changed: after an upgrade, the operator would run
     /// again every application of which only `suspend` is edited. Raise [`VERSION`] and handle the older one.
     #[test]
-    fn the_hash_of_a_known_spec_is_known() {
+    fn the_hash_of_a_fixed_spec_never_changes() {
         let spec = json!({
             "type": "Scala", "sparkVersion": "4.0.1", "mainClass": "org.apache.spark.examples.SparkPi",
             "mainApplicationFile": "local:///opt/spark/examples/jars/spark-examples.jar",

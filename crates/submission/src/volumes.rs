@@ -64,7 +64,7 @@ fn option_value(option: &str, stated: &Value) -> Option<String> {
     }
 }
 
-/// Returns a value in the form that Spark expects; none if it is unset or false.
+/// Returns a value in the form that Spark expects; `None` if it is unset or false.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -1,5 +1,5 @@
-//! Determines which ports of a driver can be reached, and under which names and addresses: the port of the web UI, and
-//! the ports of `driverIngressOptions`.
+//! Determines which ports of a driver can be reached, and under which names and URLs: the port of the web UI, and the
+//! ports of `driverIngressOptions`.
 
 mod rights;
 mod service_and_ingress;
@@ -19,7 +19,7 @@ pub use url_format::{Url, UrlFormat, Variables};
 pub struct Exposure {
     /// Whether the web UI has no Service.
     pub has_no_ui_service: bool,
-    /// The address format of the web UI's Ingress; without it the web UI has no Ingress.
+    /// The URL format of the web UI's Ingress; without it the web UI has no Ingress.
     pub url_format: Option<UrlFormat>,
     pub ingress_class: Option<String>,
     /// The `tls` of Ingresses whose applications do not set their own.
@@ -55,7 +55,7 @@ const SERVICE_TYPE: &str = "ClusterIP";
 /// The number of characters of a name's hash that a shortened name contains, between two dashes.
 const HASH: usize = 8;
 
-/// Returns the port of the web UI; none if the web UI is turned off, has no Service, or has a random port.
+/// Returns the port of the web UI; `None` if the web UI is turned off, has no Service, or has a random port.
 pub fn ui<'a>(application: &'a SparkApplication, admins: &'a Exposure) -> Option<ExposedPort<'a>> {
     if is_ui_off(application) || admins.has_no_ui_service {
         return None;
@@ -107,7 +107,7 @@ pub fn is_ui_off(application: &SparkApplication) -> bool {
     is_on.is_some_and(|is_on| is_on.trim().eq_ignore_ascii_case("false"))
 }
 
-/// Returns the port that the web UI listens on, according to the application; none if Spark chooses it at random.
+/// Returns the port that the web UI listens on, according to the application; `None` if Spark chooses it at random.
 pub fn ui_port(application: &SparkApplication) -> Option<i32> {
     let given = application.spec.spark_conf.get(conf::UI_PORT).and_then(|port| port.trim().parse().ok());
     Some(given.unwrap_or(UI_PORT)).filter(|port| matches!(port, 1..=65535))
@@ -145,12 +145,12 @@ impl ExposedPort<'_> {
         own.iter().map(|tls| tls.json().clone()).collect()
     }
 
-    /// Returns the URL of the driver's port outside the cluster; none if the port is not exposed, or if the URL
+    /// Returns the URL of the driver's port outside the cluster; `None` if the port has no URL format, or if the URL
     /// contains Spark's application id (`spark-…`) and the driver does not have one yet.
     ///
     /// # Errors
     ///
-    /// When the address is invalid: the reason.
+    /// When the URL is invalid: the reason.
     pub fn url(&self, application: &SparkApplication, id: Option<&str>) -> Result<Option<Url>, String> {
         self.url_format.as_ref().map_or(Ok(None), |format| format.url(variables(application, id)))
     }
@@ -162,8 +162,8 @@ impl ExposedPort<'_> {
     }
 }
 
-/// Returns the path of the web UI outside the cluster; none if the URL has no path, or if the path contains Spark's
-/// application id and `id` is none.
+/// Returns the path of the web UI outside the cluster; `None` if the URL has no path, or if the path contains Spark's
+/// application id and `id` is `None`.
 pub fn ui_path(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Option<String> {
     let format = ui(application, admins)?.url_format?;
     format.path(variables(application, id))
@@ -184,12 +184,12 @@ pub fn has_id_in_ui_path(application: &SparkApplication, admins: &Exposure) -> b
     ui_path(application, None, admins) != ui_path(application, Some("spark-0"), admins)
 }
 
-/// Returns one sentence for each port of `application` that can have no Ingress because its address is invalid. `id` is
+/// Returns one sentence for each port of `application` that cannot have an Ingress because its URL is invalid. `id` is
 /// Spark's application id.
 pub fn without_address(application: &SparkApplication, id: Option<&str>, admins: &Exposure) -> Vec<String> {
     let why = |exposed: ExposedPort| {
         let why = exposed.url(application, id).err()?;
-        Some(format!("there is no Ingress {}: of its address, {why}", exposed.ingress))
+        Some(format!("Ingress {} is not created, because its URL is invalid: {why}", exposed.ingress))
     };
     all(application, admins).filter_map(why).collect()
 }
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_too_long_is_cut_as_kubeflows() {
+    fn a_long_name_is_shortened_as_in_kubeflows_operator() {
         let named = |name: &str| SparkApplication::new(name, api::SparkApplicationSpec::default());
         assert_eq!(name(&named("pi"), "ui-svc"), "pi-ui-svc");
         let fits = "a".repeat(56);

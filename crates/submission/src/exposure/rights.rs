@@ -17,7 +17,7 @@ pub struct ExposureRight {
     pub field: String,
 }
 
-/// Returns the rights that a user needs to apply `spec`; none if `old` has the same exposure options. `path` is the
+/// Returns the rights that a user needs to apply `spec`; empty if `old` has the same exposure options. `path` is the
 /// path of the spec: `spec`, or `spec.template` in a schedule.
 ///
 /// A Service of the type ClusterIP without annotations needs no right: it only leads to the driver's own port inside
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_opens_a_driver_to_the_outside_needs_the_rights_to_do_so() {
+    fn exposing_a_driver_outside_the_cluster_requires_rights() {
         let port = json!({"servicePort": 4040, "servicePortName": "ui"});
         let with = |field: &str, value: Value| {
             let mut options = port.clone();
@@ -95,7 +95,7 @@ mod tests {
         let cases = include_str!("../../../../tests/data/exposure-rights.json");
         for (spec, expected) in serde_json::from_str::<Vec<(Value, Vec<String>)>>(cases).unwrap() {
             assert_eq!(needed(None, spec.clone()), expected, "{spec}");
-            assert_eq!(needed(Some(spec.clone()), spec), [""; 0], "somebody with the rights has exposed it");
+            assert_eq!(needed(Some(spec.clone()), spec), [""; 0], "an unchanged exposure requires no rights");
         }
         let open = |host: &str| json!({"driverIngressOptions": [with("ingressURLFormat", json!(host))]});
         assert_eq!(needed(Some(open("a.example.com")), open("b.example.com")).len(), 1);

@@ -1,4 +1,4 @@
-//! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has an address
+//! Builds the objects by which a port of a driver can be reached: a Service, and an Ingress if the port has a URL
 //! outside the cluster.
 
 use super::{ExposedPort, Exposure, SERVICE_TYPE, all};
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 /// The regular expression that is appended to the path of an Ingress, so that it matches the path and everything below
 /// it. The second group is the part below the path.
 const BELOW: &str = "(/|$)(.*)";
-/// A dot before [`BELOW`]: alone it would be any character, and the address that of others too. Of what a path may have,
-/// nothing else has a meaning in a regular expression.
+/// An escaped dot in the path before [`BELOW`]: without the backslash, it would match any character, and the Ingress
+/// also paths of other applications. No other character that a path may contain has a meaning in a regular expression.
 const DOT: &str = r"\.";
 /// The rewrite target: the second group of [`BELOW`].
 const REST: &str = "/$2";
 
-/// Returns all Services and Ingresses that should exist for the present run. A port whose address is invalid gets no
+/// Returns all Services and Ingresses that should exist for the present run. A port whose URL is invalid gets no
 /// Ingress; [`super::without_address`] returns why.
 pub fn wanted(
     application: &SparkApplication,
@@ -26,7 +26,7 @@ pub fn wanted(
         let ingress = ingress(application, status, &exposed);
         [service(application, &exposed)].into_iter().chain(ingress)
     };
-    // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own.
+    // The user's labels of the same names are replaced: the operator finds and deletes the objects by its own labels.
     let own = |object| owned(object, application, status.submission_id.as_deref(), label::CREATED_BY);
     all(application, admins).flat_map(of_exposed).map(own).collect()
 }
@@ -50,8 +50,8 @@ fn service(application: &SparkApplication, exposed: &ExposedPort) -> Value {
     })
 }
 
-/// Returns the Ingress of an exposed port, without its owner and labels; none if the port has no address outside the
-/// cluster.
+/// Returns the Ingress of an exposed port, without its owner and labels; `None` if the port has no valid URL outside
+/// the cluster.
 pub fn ingress(
     application: &SparkApplication,
     status: &SparkApplicationStatus,
@@ -78,8 +78,8 @@ pub fn ingress(
     })))
 }
 
-/// Returns the addresses of an Ingress: each host with a path, as in `ui.example.com/team-a/pi`. The object may be a
-/// merge patch.
+/// Returns the URLs of an Ingress without their scheme: each host with a path, as in `ui.example.com/team-a/pi`. The
+/// object may be a merge patch.
 pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {
     let items = |list: &'a Value| list.as_array().into_iter().flatten();
     let of_rule = |rule: &'a Value| {

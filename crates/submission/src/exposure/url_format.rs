@@ -2,9 +2,9 @@
 
 use api::{LONGEST_LABEL, LONGEST_NAME, is_segment};
 
-/// The format of an address, such as `{{$appName}}.example.com` or
-/// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed before an address is needed, so that
-/// a format that can never give a valid address is reported early. Its host and its path have variables.
+/// The format of a URL, such as `{{$appName}}.example.com` or
+/// `https://example.com:8443/{{$appNamespace}}/{{$appName}}`. The format is parsed before a URL is needed, so that a
+/// format that can never give a valid URL is reported early. Its host and its path may contain variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlFormat(Url);
 
@@ -17,7 +17,7 @@ pub struct Variables<'a> {
     pub id: Option<&'a str>,
 }
 
-/// An address, split into its parts.
+/// A URL, split into its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     /// `http` or `https`, if the format names one.
@@ -32,17 +32,18 @@ pub struct Url {
 const NAME: &str = "{{$appName}}";
 const NAMESPACE: &str = "{{$appNamespace}}";
 const ID: &str = "{{$appId}}";
-const NO_ADDRESS: &str = "an Ingress has no address for its host: write a name such as `spark.example.com`";
+const NO_IP_ADDRESS: &str =
+    "the host of an Ingress cannot be an IP address: write a name such as `spark.example.com`";
 /// The shortest values that the variables can have, made of characters that are valid everywhere. A format that fails
 /// with these values fails with all values.
 const SHORTEST: Variables = Variables { name: "a", namespace: "a", id: Some("spark-0") };
 
 impl UrlFormat {
-    /// Parses `text` and checks that it can give a valid address.
+    /// Parses `text` and checks that it can give a valid URL.
     ///
     /// # Errors
     ///
-    /// Why the text can never be an address, and what to write instead.
+    /// Why the text can never give a valid URL, and what to write instead.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err("is empty: write an address such as `{{$appName}}.example.com`".to_owned());
@@ -57,7 +58,7 @@ impl UrlFormat {
             _ => (None, format.as_str()),
         };
         if rest.starts_with('[') {
-            return Err(format!("`{text}`: {NO_ADDRESS}"));
+            return Err(format!("`{text}`: {NO_IP_ADDRESS}"));
         }
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (host, port) = match authority.split_once(':') {
@@ -76,12 +77,12 @@ impl UrlFormat {
         Ok(format)
     }
 
-    /// Returns the address for an application; none if the format contains Spark's application id, and the id is not
+    /// Returns the URL for an application; `None` if the format contains Spark's application id, and the id is not
     /// known.
     ///
     /// # Errors
     ///
-    /// Why the format gives no address with these variables.
+    /// Why the format gives no valid URL with these variables.
     pub fn url(&self, variables: Variables) -> Result<Option<Url>, String> {
         let Url { scheme, port, .. } = self.0;
         let Some(host) = filled_in(&self.0.host, variables) else { return Ok(None) };
@@ -90,27 +91,28 @@ impl UrlFormat {
         let is_strange = |c: &char| !c.is_ascii_alphanumeric() && !"-._~%/:@".contains(*c);
         if let Some(strange) = path.chars().find(is_strange) {
             let like = "letters, digits and any of -._~%/:@";
-            return Err(format!("`{strange}` cannot stand in a path: write {like}"));
+            return Err(format!("`{strange}` is not allowed in a path: write {like}"));
         }
         Ok(Some(Url { scheme, host, port, path }))
     }
 
-    /// Whether no two namespaces have an address in common: the namespace is alone between two dots of the host, or two slashes
-    /// of the path. With `{{$appName}}-{{$appNamespace}}`, `a-b` in `c` has the address of `a` in `b-c`.
+    /// Whether applications in different namespaces never have the same URL: a part of the host between dots, or of the
+    /// path between slashes, contains the namespace and no other variable. With `{{$appName}}-{{$appNamespace}}`, `a-b`
+    /// in `c` has the URL of `a` in `b-c`.
     pub fn has_namespace(&self) -> bool {
         let is_alone = |part: &str| part.contains(NAMESPACE) && !part.contains(NAME) && !part.contains(ID);
         self.0.host.split('.').chain(self.0.path.split('/')).any(is_alone)
     }
 
-    /// Returns the path for an application, as [`Self::url`] returns it; none if the format has no path, or if the path
-    /// contains Spark's application id and the id is not known.
+    /// Returns the path for an application, as [`Self::url`] returns it; `None` if the format has no path, or if the
+    /// path contains Spark's application id and the id is not known.
     pub fn path(&self, variables: Variables) -> Option<String> {
         filled_in(&self.0.path, variables).filter(|path| !path.is_empty())
     }
 }
 
 impl Url {
-    /// Returns the address as text; `scheme` is used if the address has no scheme of its own.
+    /// Returns the URL as text; `scheme` is used if the URL has no scheme of its own.
     pub fn address(&self, scheme: &str) -> String {
         let Self { host, path, .. } = self;
         let port = self.port.map_or_else(String::new, |port| format!(":{port}"));
@@ -118,8 +120,8 @@ impl Url {
     }
 }
 
-/// Returns `text` with its variables as they are written here: as in Kubeflow's operator, there may be blanks inside the
-/// braces. After that, `{{` begins a variable wherever it is.
+/// Returns `text` without the blanks inside the braces of its variables, which Kubeflow's operator allows. In the
+/// result, each `{{` begins a variable.
 fn without_blanks(text: &str) -> Result<String, String> {
     let (mut format, mut rest) = (String::new(), text);
     while let Some((before, after)) = rest.split_once("{{") {
@@ -135,8 +137,8 @@ fn without_blanks(text: &str) -> Result<String, String> {
     Ok(format + rest)
 }
 
-/// Returns `part` of a format with the values of its variables; none if it contains Spark's application id, and the id is
-/// not known.
+/// Returns `part` of a format with the values of its variables; `None` if it contains Spark's application id, and the
+/// id is not known.
 fn filled_in(part: &str, variables: Variables) -> Option<String> {
     let Variables { name, namespace, id } = variables;
     if id.is_none() && part.contains(ID) {
@@ -153,7 +155,7 @@ fn check_host(host: &str) -> Result<(), String> {
     // An Ingress accepts no IP address as host, and a host whose last part is a number is an IP address.
     let last = host.rsplit('.').next().unwrap_or_default();
     if !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(format!("`{host}`: {NO_ADDRESS}"));
+        return Err(format!("`{host}`: {NO_IP_ADDRESS}"));
     }
     let no_name = |why: &str| Err(format!("`{host}` is not the name of a host{why}"));
     if let Some(wrong) = host.split('.').find(|part| !is_segment(part)) {
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_what_the_format_says_or_is_refused_with_what_is_wrong() {
+    fn a_format_gives_a_url_or_is_refused_with_the_reason() {
         for (format, address) in cases::<String>("addresses") {
             let url = UrlFormat::parse(&format).unwrap().url(PI).unwrap().unwrap();
             assert_eq!(url.address("http"), address, "{format}");
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn some_addresses_depend_on_the_application() {
+    fn a_valid_format_gives_no_url_for_some_applications() {
         let joined = UrlFormat::parse("{{$appName}}-{{$appNamespace}}.example.com").unwrap();
         let long = Variables { name: &"a".repeat(60), ..PI };
         assert!(joined.url(long).unwrap_err().contains("has 65 characters"));
@@ -201,9 +203,9 @@ mod tests {
         assert_eq!((by_id.url(unknown), by_id.path(unknown)), (Ok(None), None));
     }
 
-    /// Once, the web UI of a SparkConnect could have the address of an application of another namespace.
+    /// Without this check, the web UI of a SparkConnect could have the URL of an application in another namespace.
     #[test]
-    fn an_address_is_that_of_one_namespace_where_nothing_else_can_be_taken_for_it() {
+    fn a_format_separates_namespaces_by_a_part_with_only_the_namespace() {
         for (format, expected) in cases::<bool>("ofOneNamespace") {
             assert_eq!(UrlFormat::parse(&format).unwrap().has_namespace(), expected, "{format}");
         }

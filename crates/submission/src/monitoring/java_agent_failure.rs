@@ -1,11 +1,11 @@
-//! Explains to the user why a JVM has not started because of its Java agent.
+//! Explains to the user that a JVM has not started because its Java agent failed.
 
-/// Returns an explanation and what to do if `words`, the last output of a container, come from a JVM that could not
-/// load or start the JMX exporter; none if `words` are about something else.
+/// Returns an explanation with advice if `words`, the last output of a container, come from a JVM that could not load
+/// or start the JMX exporter; `None` for any other output.
 pub fn explained(words: &str) -> Option<String> {
-    /// What a JVM prints about an agent whose jar it cannot open.
+    /// The message of a JVM about an agent whose jar it cannot open.
     const NO_JAR: &str = "Error opening zip file or JAR manifest missing : ";
-    /// What a JVM prints last about an agent that has thrown an exception.
+    /// The last message of a JVM about an agent that has thrown an exception.
     const THROWN: &str = "processing of -javaagent failed";
     if let Some((_, jar)) = words.split_once(NO_JAR) {
         let jar = jar.lines().next().unwrap_or_default().trim();
@@ -26,7 +26,7 @@ mod tests {
     use super::explained;
 
     #[test]
-    fn a_jar_that_is_not_there_is_named_with_the_field_that_names_it() {
+    fn a_missing_jar_is_reported_with_the_field_that_contains_its_path() {
         let words = "+ exec /usr/bin/tini -s -- /opt/spark/bin/spark-submit\n\
                      Error opening zip file or JAR manifest missing : /prometheus/none.jar\n\
                      Error occurred during initialization of VM\nagent library failed to init: instrument\n";
@@ -36,7 +36,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_has_thrown_is_told_by_its_cause() {
+    fn an_exception_of_the_agent_is_reported_with_its_cause() {
         let words = "Caused by: java.lang.reflect.InvocationTargetException\n\tat x.y.Z(Z.java:1)\n\
                      Caused by: java.net.BindException: Address already in use\n\t... 6 more\n\
                      *** java.lang.instrument ASSERTION FAILED ***\nFATAL ERROR in native method: processing of \
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn other_last_words_are_left_alone() {
+    fn other_output_is_not_explained() {
         assert_eq!(explained("Caused by: java.io.IOException: no space left"), None);
     }
 }

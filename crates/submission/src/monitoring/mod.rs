@@ -1,5 +1,5 @@
-//! Builds what `spec.monitoring` of an application needs: properties, a ConfigMap with the configuration files that the image does
-//! not contain, and advice for the user if the Java agent fails.
+//! Implements `spec.monitoring` of an application: properties, a ConfigMap with the configuration files that the image
+//! does not contain, and advice for the user if the Java agent fails.
 
 mod java_agent_failure;
 
@@ -15,7 +15,7 @@ const DEFAULT_PROPERTIES: &str = include_str!("metrics.properties");
 /// operator. The patterns also match the parts that Spark 3 and later add to the names of beans.
 const DEFAULT_CONFIGURATION: &str = include_str!("prometheus.yaml");
 
-/// Returns the ConfigMap for `run`; none if the image contains every file that is needed.
+/// Returns the ConfigMap for `run`; `None` if the image contains every file that is needed.
 pub fn config_map(application: &SparkApplication, run: &Run) -> Option<Value> {
     let monitoring = Monitoring::of(application)?;
     let mut files = Map::new();
@@ -55,10 +55,10 @@ pub(crate) fn metrics(context: &Context, properties: &mut Conf) {
         let of_template = &pod.template()["metadata"]["annotations"];
         for (name, value) in exporter.scrape_annotations() {
             let key = conf::kubernetes(role, &format!("{}{name}", conf::ANNOTATION_PREFIX));
-            let is_said = properties.raw(&key).is_some()
+            let is_set = properties.raw(&key).is_some()
                 || context.defaults.contains_key(&key)
                 || !of_template[name].is_null();
-            if !is_said {
+            if !is_set {
                 properties.set(key, value);
             }
         }

@@ -2,11 +2,11 @@
 //! of the application.
 //!
 //! The operator never runs `spark-submit` itself, because `spark-submit` runs code and reads files that the application
-//! names. What native submission cannot do is done by a pod with the driver's image and service account, in the
-//! application's namespace. That pod has the same rights as a driver of that application, and no more. [`objects`]
-//! builds the pod and the ConfigMap with the properties and pod templates of the run; [`state()`] reads the progress of
-//! the submission from the pod. All names are derived from the run, so that a repeated submission finds the objects
-//! that the first attempt created.
+//! names. A submission that only Spark's own client can carry out runs in a pod with the driver's image and service
+//! account, in the application's namespace. That pod has the same rights as a driver of that application, and no more.
+//! [`objects`] builds the pod and the ConfigMap with the properties and pod templates of the run; [`state()`] reads the
+//! progress of the submission from the pod. All names are derived from the run, so that a repeated submission finds the
+//! objects that the first attempt created.
 
 mod pod;
 mod state;
@@ -32,7 +32,7 @@ pub struct Settings {
     pub memory: String,
     /// The path of `spark-submit` in the applications' images.
     pub program: String,
-    /// How long a submission pod may run, counted from the moment when it is assigned to a node.
+    /// How long a submission pod may run after its start (`activeDeadlineSeconds`).
     pub deadline: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Default for Settings {
 ///
 /// # Errors
 ///
-/// When an annotation of a pod template cannot be carried out.
+/// When an annotation of a pod template cannot be applied.
 pub fn objects(
     application: Validated,
     run: &Run,
@@ -78,8 +78,8 @@ pub fn objects(
         "spec": pod::spec(&application, &command, &settings.submission_pod, environment, volume)?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
-    // A few requests to the API server need no service mesh, and a sidecar that keeps running would keep the pod from
-    // ending.
+    // A few requests to the API server need no service mesh, and a sidecar that keeps running would prevent the pod
+    // from completing.
     pod["metadata"]["annotations"] =
         json!({annotation::ISTIO_INJECT: "false", annotation::LINKERD_INJECT: "disabled"});
     let config_map = json!({

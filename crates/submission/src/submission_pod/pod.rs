@@ -14,7 +14,7 @@ const FILES: &str = "spark-submission";
 /// The volume for temporary files, which is needed if the root file system is read-only.
 const SCRATCH: &str = "spark-submission-tmp";
 const TMP: &str = "/tmp";
-/// How many seconds `spark-submit` may continue once its pod is deleted. `spark-submit` has nothing to clean up: the
+/// How many seconds `spark-submit` may continue after its pod was deleted. `spark-submit` has nothing to clean up: the
 /// operator replaces objects of an incomplete submission.
 const GRACE_SECONDS: u8 = 2;
 /// The field with the name of the scheduler that places the pod.
@@ -119,7 +119,7 @@ fn image(conf: &Conf) -> Result<&str, String> {
     if image.is_empty() {
         Err("spec.image: must be set, or spec.driver.image".to_owned())
     } else if image.contains("${") || image.contains("{{") {
-        let why = "is put together by spark-submit, which itself runs in that image: write it out";
+        let why = "has variables that only spark-submit replaces, but it runs in that image: write it out";
         Err(format!("spec.image: `{image}` {why}"))
     } else {
         Ok(image)
@@ -192,7 +192,7 @@ mod tests {
     /// `k8s.io/kubernetes/third_party/forked/golang/expansion` of Kubernetes turns each expected text into the
     /// argument.
     #[test]
-    fn arguments_arrive_as_they_are_written() {
+    fn arguments_are_escaped_against_variable_expansion_by_kubernetes() {
         for (argument, expected) in [
             ("$(HOME)", "$$(HOME)"),
             ("a$$b$", "a$$$b$"),

@@ -8,8 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use plan::between;
 use std::{collections::BTreeMap, fmt::Display, time::Duration};
 
-/// How many applications of a schedule may be unfinished, so that one that starts faster than its runs end does not make
-/// applications without end: one a minute that takes 50 minutes.
+/// The maximum number of applications of a schedule that have not ended: with one run a minute, each run may take 50
+/// minutes. Without this limit, a schedule whose runs start faster than they end would create more and more
+/// applications.
 const MOST_UNFINISHED: usize = 50;
 
 impl Pass<'_> {
@@ -37,7 +38,7 @@ impl Pass<'_> {
             plan.outcomes.push(Outcome::Missed(1));
         } else if seen.taken.contains(&name) {
             let why = format!(
-                "there is a SparkApplication {name} that this schedule has not made; delete it if nobody needs it"
+                "SparkApplication {name} exists, and this schedule has not created it; delete it if nobody needs it"
             );
             plan.skip(occasion, Skip::NameTaken, why);
         } else if self.runs_alone() && (has_started || seen.has_pods || !running.is_empty()) {
@@ -58,7 +59,8 @@ impl Pass<'_> {
             if let Occasion::Slot(slot) = occasion {
                 plan.status.pending_run = Some(Time(*slot));
             }
-            // Where nothing is awaited, pods of an application that no longer exists still run, or another run begins now.
+            // If no application has to end first, the run waits for pods of a deleted application, or for a run that
+            // this plan starts.
             if is_replacing || running.is_empty() {
                 plan.wake = Some(SOON);
             }
@@ -74,9 +76,9 @@ impl Pass<'_> {
     }
 
     /// Counts the due slots before the latest one as skipped or missed: if several slots are due, only the latest one
-    /// still gets an application. Those whose applications were created, but could not be recorded at that time, are recorded:
-    /// they count neither as missed nor as skipped.
-    pub(super) fn pass_over(&self, due: Due, seen: &Observed, plan: &mut Plan) {
+    /// still gets an application. Slots whose applications were created, but not recorded at that time, are recorded
+    /// now, and count neither as missed nor as skipped.
+    pub(super) fn count_earlier_slots(&self, due: Due, seen: &Observed, plan: &mut Plan) {
         let is_passed = |slot: Timestamp| slot > self.handled_until && slot < due.latest;
         // The user may have edited the times of the schedule since the application was created, so its slot may not be
         // a slot any more.
@@ -90,9 +92,9 @@ impl Pass<'_> {
         let waited = self.waiting().filter(|slot| is_passed(*slot) && !made.contains_key(slot));
         if let Some(slot) = waited {
             let (why, said) = if self.is_replacing() {
-                (Skip::Replace, "what it was to replace did not end until the next was due")
+                (Skip::Replace, "the run to be replaced had not ended when the next was due")
             } else {
-                (Skip::Forbid, "another one ran until the next was due, and concurrencyPolicy is Forbid")
+                (Skip::Forbid, "another run lasted until the next was due, and concurrencyPolicy is Forbid")
             };
             plan.skip(&Occasion::Slot(slot), why, said);
         }
