@@ -86,14 +86,14 @@ impl Pass<'_> {
         if why.is_empty() { unmounted } else { Some(why.join("; ")) }
     }
 
-    /// Whether another object than the application controls `pod`. Kubeflow's operator makes drivers without a controller
-    /// if its webhook is off.
+    /// Whether an object other than the application controls `pod`. Kubeflow's operator creates drivers without a
+    /// controller if its webhook is off.
     fn is_of_another(&self, pod: &PodSummary) -> bool {
         pod.controller.is_some() && !pod.is_controlled_by(self.uid())
     }
 
     fn driver_gone(&self) -> Plan {
-        // Its labels alone do not tell: anybody who may create pods writes what he likes into them.
+        // Its labels alone prove nothing: anybody who may create pods can write any labels.
         let departed = self.seen.departed.as_deref();
         let departed = departed.filter(|pod| pod.name == driver_name(self) && !self.is_of_another(pod));
         if let Some(pod) = departed.filter(|pod| has_ended(self.application, pod)) {
