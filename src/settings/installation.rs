@@ -6,7 +6,7 @@ use clap::{Arg, Args};
 use plan::namespaces::{Namespaces, Selector, selector};
 use std::ffi::OsStr;
 
-/// What `run` does, and what has to be installed for it: given to both, they go together.
+/// The settings of `run` on which its installed objects depend: `run` and `manifests` match if they get the same ones.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and installation")]
 pub struct InstallationSettings {
@@ -21,7 +21,7 @@ pub struct InstallationSettings {
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub namespaces: Vec<String>,
 
-    /// Those with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
+    /// The namespaces with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
     #[arg(long, value_name = "SELECTOR", default_value = "", value_parser = labelled, hide_default_value = true)]
     // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
     pub namespace_selector: std::option::Option<Selector>,
@@ -30,7 +30,7 @@ pub struct InstallationSettings {
     #[arg(long)]
     pub enable_resource_quota_enforcement: bool,
 
-    /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
+    /// Create a PodDisruptionBudget for drivers whose applications request it (driverPodDisruptionBudget)
     #[arg(long)]
     pub enable_driver_pdb: bool,
 
@@ -56,7 +56,7 @@ pub struct InstallationSettings {
     pub half: Option<Half>,
 }
 
-/// What happens to applications that expose their drivers, of users who may not create Services or Ingresses.
+/// Whether applications that expose their drivers are refused if their users may not create Services or Ingresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExposureCheck {
     True,
