@@ -32,7 +32,7 @@ pub fn crds() -> String {
     CRDS.map(|(_, yaml)| yaml).concat()
 }
 
-/// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
+/// Returns the manifests that `settings` select, as one YAML stream in the order in which to apply them.
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
     let (installation, namespace) = (&settings.installation, &settings.namespace);

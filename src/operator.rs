@@ -39,7 +39,7 @@ use webhook::{
 /// failure it is retried at least every two minutes.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// The message if no client can be made of the configuration. The cause follows.
+/// The message if no client can be created from the configuration. The cause follows.
 pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 
 /// Runs the operator, or the half that `settings` name, until a signal arrives. Logs `warnings` first.

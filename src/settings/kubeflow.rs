@@ -116,7 +116,7 @@ impl HalfSettings {
     ///
     /// # Errors
     ///
-    /// When a flag asks for something that this operator does not do.
+    /// When a flag requires something that this operator does not do.
     pub fn of(self, half: Half) -> anyhow::Result<(Settings, Vec<String>)> {
         let Self { mut settings, kubeflow } = self;
         let runs_something = half == Half::Controller || settings.installation.webhook;

@@ -70,7 +70,7 @@ pub struct SparkApplicationSpec {
     pub hadoop_config_map: Option<String>,
     /// Volumes that `driver.volumeMounts` and `executor.volumeMounts` refer to by name: Kubernetes Volumes.
     pub volumes: Vec<Embedded<Volume>>,
-    /// The driver: the pod that runs the program's main function and asks for executors. `{}` is enough.
+    /// The driver: the pod that runs the program's main function and requests executors. `{}` is enough.
     pub driver: DriverSpec,
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ExecutorSpec,

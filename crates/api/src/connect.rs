@@ -43,7 +43,7 @@ pub struct SparkConnectSpec {
     pub spark_conf: BTreeMap<String, String>,
     /// Any Hadoop properties. Each becomes `spark.hadoop.<key>`.
     pub hadoop_conf: BTreeMap<String, String>,
-    /// The server: the pod that clients connect to, and that asks for executors. `{}` is enough.
+    /// The server: the pod that clients connect to, and that requests executors. `{}` is enough.
     pub server: ConnectServerSpec,
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ConnectExecutorSpec,

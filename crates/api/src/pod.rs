@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{Embedded, embedded};
 
-/// The driver: the process that runs the application's main function and asks for executors.
+/// The driver: the process that runs the application's main function and requests executors.
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverSpec {
@@ -76,8 +76,8 @@ pub struct SparkPodSpec {
     /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod requests this plus the overhead.
     /// Default: `1g`, unless sparkConf says `spark.<role>.memory`, which this becomes.
     pub memory: Option<String>,
-    /// Memory limit of the Spark container, in Java's or Kubernetes' notation: `6g`, `6Gi`. Default: what
-    /// Spark makes it, which is `memory` plus the overhead.
+    /// Memory limit of the Spark container, in Java's or Kubernetes' notation: `6g`, `6Gi`. Default: Spark's, which is
+    /// `memory` plus the overhead.
     pub memory_limit: Option<String>,
     /// Memory overhead: memory of the pod outside the heap (native memory, Python processes), in Java's notation.
     /// Default: `memory` times `memoryOverheadFactor`, at least 384m. Becomes `spark.<role>.memoryOverhead`.

@@ -32,9 +32,9 @@ pub struct ScheduledSparkApplicationSpec {
     /// Time zone of the schedule: a name such as `Europe/Berlin`, `UTC`, or `Local`, the zone of the
     /// operator's container, which is the default.
     pub time_zone: Option<String>,
-    /// The spec of each SparkApplication that is made.
+    /// The spec of each SparkApplication that is created.
     pub template: SparkApplicationSpec,
-    /// Set to true to make no more applications; those that run go on. Default: false.
+    /// Set to true to create no more applications; those that run continue. Default: false.
     pub suspend: Option<bool>,
     /// What to do if an application still runs when the next is due. `Allow` (the default): create it nevertheless;
     /// `Forbid`: wait until the running one has ended; `Replace`: delete the running one first.
@@ -54,11 +54,11 @@ pub struct ScheduledSparkApplicationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 pub struct ScheduledSparkApplicationStatus {
-    /// When the last application was made.
+    /// When the last application was created.
     pub last_run: Option<Time>,
     /// When the next application is due; absent while none is.
     pub next_run: Option<Time>,
-    /// Name of the last application that was made.
+    /// Name of the last application that was created.
     pub last_run_name: Option<String>,
     /// Names of the completed applications that were kept, newest first.
     pub past_successful_run_names: Vec<String>,
@@ -69,10 +69,10 @@ pub struct ScheduledSparkApplicationStatus {
     pub schedule_state: ScheduleState,
     /// What is wrong with the schedule, its time zone or its template.
     pub reason: Option<String>,
-    /// Every time of the schedule up to this one is dealt with: its application was made, or it was skipped or
-    /// missed.
+    /// Every time of the schedule up to this one is handled: its application was created, or it was skipped or missed.
     pub handled_until: Option<Time>,
-    /// The time of the schedule whose application is due and waits: for the end of another, or until it can be made.
+    /// The time of the schedule whose application is due and waits: until another one has ended, or until it can be
+    /// created.
     pub pending_run: Option<Time>,
     /// The schedule that the times in this status belong to. An edited schedule counts from the time at which the
     /// operator saw the edit.
@@ -81,7 +81,7 @@ pub struct ScheduledSparkApplicationStatus {
     pub observed_time_zone: Option<String>,
     /// Time since which schedule and time zone are unchanged; `@every` counts from this time.
     pub scheduled_since: Option<Time>,
-    /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are not made up for.
+    /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are skipped.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub suspended: bool,
     /// The value of the annotation `sparkoperator.k8s.io/trigger` that was acted on last.

@@ -102,7 +102,7 @@ crate::words! {
         Failing = "FAILING",
         /// The pods are being deleted because `suspend` is true.
         Suspending = "SUSPENDING",
-        /// No pods, and none will be made until `suspend` is false.
+        /// No pods, and none will be created until `suspend` is false.
         Suspended = "SUSPENDED",
         /// `suspend` is false again; the next run is about to be submitted.
         Resuming = "RESUMING",
@@ -153,7 +153,7 @@ pub struct DriverInfo {
     pub pod_name: Option<String>,
 }
 
-/// What became of an executor, from the phase of its pod.
+/// State of an executor, from the phase of its pod.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -67,8 +67,8 @@ pub struct Try {
     pub count: u32,
     /// When the last attempt ended; `None` while it is running.
     pub ended: Option<Timestamp>,
-    /// The submission id of the run for which the last attempt has made the object as it should be; `None` if it has
-    /// failed, or deleted the object.
+    /// The submission id of the run for which the last attempt has created or changed the object as required; `None` if
+    /// it has failed, or deleted the object.
     pub made_for: Option<String>,
     /// The addresses that the last attempt gives to an Ingress. They count as taken before the watch reports the Ingress, so
     /// that two applications cannot get the same address at the same time.
@@ -207,8 +207,8 @@ impl View<'_> {
             rest.is_zero()
         };
         let kept = kept(self.application, status, admins);
-        // An object of an extension is deleted at the end of its run, before the next run makes another one of the same
-        // name. An object that is left then was created while the run ended.
+        // An object of an extension is deleted at the end of its run, before the next run creates another one of the
+        // same name. An object that is left then was created while the run ended.
         let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
         let is_of_core = |kind: &ObjectKind| [ObjectKind::SERVICE, ObjectKind::INGRESS].contains(kind);
         let is_unwanted = |object: &&AuxiliaryObject| {
@@ -327,8 +327,9 @@ fn kept(
     ui(application, admins).into_iter().chain(others(application, admins)).flat_map(of_exposed).collect()
 }
 
-/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now, each with whether it
-/// is that of the web UI, which follows from the admin's format; the others are chosen in `spec.driverIngressOptions`.
+/// The addresses (see [`addresses`]) of the Ingresses of an application that are created or kept now, each with whether
+/// it is that of the web UI, which follows from the admin's format; the others are chosen in
+/// `spec.driverIngressOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedAddresses(pub Vec<(String, bool)>);
 

@@ -11,7 +11,8 @@ pub struct Copies {
     /// The beginning of all names; the number of the copy follows, from 1.
     pub prefix: String,
     pub count: u32,
-    /// The end of the message to the user that a copy cannot be made: what the application does until the copy exists.
+    /// The end of the message to the user that a copy cannot be created: what the application does until the copy
+    /// exists.
     pub meanwhile: &'static str,
 }
 

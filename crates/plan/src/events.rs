@@ -76,16 +76,16 @@ events! {
     /// Returns the event for an application that is started again after a pause of so many seconds.
     pub(super) restart_backs_off(name, pause) = new(Warning, "SparkApplicationBackOff", "Rerun"):
         "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
-         restartPolicy.type Always is for applications that run on";
+         restartPolicy.type Always is for long-running applications";
     pub(super) spec_edited(name) = new(Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate"):
         "the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew";
     /// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
     pub(super) template_renewed(name) = new(Normal, "SparkApplicationWebhookFieldsUpdated", "Renew"):
-        "the spec of SparkApplication {name} was edited: its run goes on, and executors that its driver makes from now on follow the edit";
+        "the spec of SparkApplication {name} was edited: its run continues, and executors that its driver creates from now on follow the edit";
     /// Returns the event for an application that the operator `other` has submitted and this operator, `we`, follows:
     /// both may drive the same namespace.
     pub(super) submitted_by_another_operator(name, other, we) = new(Warning, "SubmittedByAnotherOperator", "TakeOver"):
-        "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
+        "SparkApplication {name} was submitted by the operator {other}, and {we} now follows it: if {other} was not replaced, choose the \
          namespace for one of them (--namespaces, --namespace-selector)";
     /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
     /// the executors of its driver do not get.

@@ -56,7 +56,7 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
     let states = within(states, view.policy.executor_limit);
     let changed = states.iter().filter(|(name, state)| recorded.get(*name) != Some(state));
     let changed = changed.filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
-    let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
+    let mut reported: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
     for (pod, state) in changed {
         let why = match state {
             ExecutorState::Failed => Some(failure(pod)),
@@ -64,12 +64,12 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
             ExecutorState::Running | ExecutorState::Completed | ExecutorState::Unknown => None,
         };
         let mut what = (state, why);
-        if !told.contains_key(&what) && told.len() >= DIFFERENT_EVENTS {
+        if !reported.contains_key(&what) && reported.len() >= DIFFERENT_EVENTS {
             what.1 = None;
         }
-        told.entry(what).or_default().push(&pod.name);
+        reported.entry(what).or_default().push(&pod.name);
     }
-    let events = told.iter().map(|((state, why), pods)| events::executors(pods, *state, why.as_deref()));
+    let events = reported.iter().map(|((state, why), pods)| events::executors(pods, *state, why.as_deref()));
     (states, events.collect())
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
 /// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one
-/// plan makes. An application with a thousand of them must not make other applications wait.
+/// plan creates. An application with a thousand of them must not make other applications wait.
 pub const AT_ONCE: usize = 100;
 
 /// A feature that changes how applications are run. Each function is pure. None has a default, so that the compiler

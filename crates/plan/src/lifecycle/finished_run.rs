@@ -40,7 +40,7 @@ impl Pass<'_> {
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
 
-    /// Handles COMPLETED and FAILED: the application stays in this state until the user edits its spec or asks for
+    /// Handles COMPLETED and FAILED: the application stays in this state until the user edits its spec or requests
     /// another run, or until its time to live is over.
     pub(super) fn rest(&self) -> Plan {
         if self.rerun_asked_for().is_some_and(|asked| self.status.last_rerun.as_ref() != Some(asked)) {

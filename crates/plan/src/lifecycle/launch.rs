@@ -118,11 +118,11 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
         // The event reports only what keeps the pod from starting, not that `spark-submit` is running.
-        let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
+        let news = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
         // The watch of pods reports the end of the submission pod, so a long pause is enough.
         let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
-        self.plan(status, Vec::from_iter(told), Some(wake))
+        self.plan(status, Vec::from_iter(news), Some(wake))
     }
 
     /// Handles SUBMISSION_FAILED: submits again when the pause is over, as often as the restart policy allows.
@@ -217,7 +217,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the value of the annotation by which the user asks for another run.
+    /// Returns the value of the annotation by which the user requests another run.
     pub(super) fn rerun_asked_for(&self) -> Option<&String> {
         self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
     }
@@ -284,15 +284,15 @@ impl Pass<'_> {
     /// of the transitions to `Reconciling` and to `Submitted` = `False`, the last submission, and the creation of the
     /// application.
     fn waits_since(&self) -> Option<Timestamp> {
-        let is_told = |condition: &&Condition| match &*condition.type_ {
+        let begins_wait = |condition: &&Condition| match &*condition.type_ {
             SUBMITTED => condition.status == "False",
             other => other == RECONCILING,
         };
-        let told = self.status.conditions.iter().filter(is_told);
-        let told = told.map(|condition| &condition.last_transition_time);
+        let transitions = self.status.conditions.iter().filter(begins_wait);
+        let transitions = transitions.map(|condition| &condition.last_transition_time);
         let others =
             [&self.status.last_submission_attempt_time, &self.application.metadata.creation_timestamp];
-        told.chain(others.into_iter().flatten()).map(|time| time.0).max()
+        transitions.chain(others.into_iter().flatten()).map(|time| time.0).max()
     }
 }
 
