@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_is_longer_than_a_leader_without_it_can_write() {
+    fn a_lease_shorter_than_the_last_writes_of_a_leader_is_refused() {
         let timing = |lease: &str, renew: &str, retry: &str| {
             let flags = [("lease-duration", lease), ("renew-deadline", renew), ("retry-period", retry)];
             let flags = flags.map(|(flag, value)| format!("--leader-election-{flag}={value}"));

@@ -118,8 +118,8 @@ impl InstallationSettings {
     }
 }
 
-/// Parses the name of an installation. Its objects have names of up to 63 characters, of which the longest suffix is
-/// `-webhook-certs`.
+/// Parses the name of an installation. The names of its objects and the values of their labels have up to 63
+/// characters: 48, and 15 for a suffix such as `-webhook-certs`. The gateway's suffix, `-connect-gateway`, has 16.
 fn installation(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
     let complaint = "must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)";

@@ -95,7 +95,7 @@ static WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("submitter-tls-ca-file", "FILE", NO_SERVICE),
 ];
 
-/// Values that turn a feature off, which this operator does not have anyway.
+/// Values of a flag without effect that turn its feature off: they need no warning.
 const OFF: [&str; 3] = ["", "0", "false"];
 
 /// Returns the flags of [`WITHOUT_EFFECT`]. A switch stands alone or has its value after `=`; the others take the next
