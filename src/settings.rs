@@ -85,7 +85,7 @@ pub enum Command {
     },
     /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
     Manifests(Box<ManifestsSettings>),
-    /// Look after the webhook's certificates
+    /// Show, rotate or create the webhook's certificates
     #[command(subcommand)]
     Certs(CertsCommand),
     /// Print which version this is
@@ -146,9 +146,9 @@ pub enum ManifestsPart {
 pub enum CertsCommand {
     /// Show the certificates in the Secret, which webhook configurations trust them, and what does not match
     Show(CertsPlace),
-    /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
+    /// Sign a new certificate before it is due; running operators load it, and no connection is refused
     Rotate {
-        /// A new CA too
+        /// Create a new CA too
         #[arg(long)]
         ca: bool,
         #[command(flatten)]
@@ -221,7 +221,7 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     pub schedule_shortest_period: Duration,
 
-    /// The greatest number of executors whose states are in an application's status, none below 1; running ones take
+    /// The greatest number of executors whose states are in an application's status, none if below 1; running ones take
     /// precedence
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_none, allow_negative_numbers = true)]
     pub max_tracked_executor_per_app: usize,
@@ -299,8 +299,8 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
     pub spark_submit_timeout: Duration,
 
-    /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches
-    /// it]
+    /// The URL at which Spark reaches the API server, `k8s://https://HOST:PORT` [default: the URL at which the operator
+    /// reaches it]
     #[arg(long, value_name = "URL", value_parser = master, help_heading = "Submission")]
     pub master: Option<String>,
 

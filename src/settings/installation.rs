@@ -40,8 +40,8 @@ pub struct InstallationSettings {
     #[arg(long, value_enum, value_name = "CHECK", default_value_t = ExposureCheck::True, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check_exposure_rights: ExposureCheck,
 
-    /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
-    /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
+    /// Whether the admission webhook is served: without it, drivers and executors are customized too, except for what
+    /// Spark overwrites in the executors' template, and nothing is checked when it is applied
     #[arg(long, default_value_t = true)]
     pub webhook: bool,
 
