@@ -48,7 +48,7 @@ impl Readiness {
         });
     }
 
-    /// Returns whether that is new.
+    /// Sets the reason why the condition is not met, or `None` if it is met. Returns whether that is new.
     fn set(&self, condition: &'static str, why: Option<String>) -> bool {
         self.0.send_if_modified(|conditions| {
             let was_ready = is_ready(conditions);
@@ -106,7 +106,8 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 
 /// Returns the route that serves all of `metrics` under `path`. They are written for one request after the other, on a
-/// thread of their own: those of many applications are megabytes, and no other work waits for them. Clients take turns.
+/// separate thread: the metrics of many applications are megabytes of text, and no other work waits for them. Clients
+/// take turns.
 pub fn metrics(path: &str, metrics: Metrics) -> Router {
     let turns = Turns::new(1);
     let show = get(async move |caller: Option<Extension<Caller>>| {
@@ -189,7 +190,7 @@ mod tests {
             crowd.push(scrape("127.0.0.2:0").await);
         }
         let mut stranger = scrape("127.0.0.3:0").await;
-        // All of them have arrived.
+        // By now all requests have arrived.
         sleep(Duration::from_millis(200)).await;
         for _ in 0..=crowd.len() {
             begin.send(()).unwrap();
@@ -197,14 +198,14 @@ mod tests {
         let mut answer = String::new();
         stranger.read_to_string(&mut answer).await.unwrap();
         let before: usize = answer.rsplit_once("\r\n").unwrap().1.parse().unwrap();
-        assert!(before <= 2, "{before} were written before");
+        assert!(before <= 2, "{before} answers were written before");
         stop.cancel();
         drop(crowd);
         server.await.unwrap().unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_whose_body_does_not_come_is_given_up() {
+    async fn a_request_whose_body_does_not_arrive_times_out() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut stream = TcpStream::connect(tcp.local_addr().unwrap()).await.unwrap();
         let stop = CancellationToken::new();
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_stands_still_is_named_to_the_liveness_probe() {
+    async fn the_liveness_probe_fails_and_names_the_parts_that_are_stuck() {
         let stuck = || vec!["the watch of pods".to_owned(), "work".to_owned()];
         let router = probes(Arc::new(stuck), Readiness::waiting_for([]));
         assert_eq!(get(&router, "/healthz").await, "500 the watch of pods\nwork\n");
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readiness_comes_and_goes_with_its_conditions() {
+    async fn readiness_follows_its_conditions() {
         let readiness = Readiness::waiting_for(["a", "b"]);
         let router = probes(Arc::new(Vec::new), readiness.clone());
         assert_eq!(get(&router, "/readyz").await, "503 a: not yet\nb: not yet\n");

@@ -49,8 +49,8 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
     Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
 }
 
-/// How long a watch lasts at most, in seconds. Each watch then begins anew where the last one ended, which shows that
-/// both ends are alive.
+/// The maximum duration of a watch, in seconds. Then the next watch continues where the last one ended, which shows
+/// that both ends are alive.
 pub const WATCH_SECONDS: u32 = 60;
 
 /// The record of the requests of a client: counts, durations and the API server's clock.
@@ -86,12 +86,12 @@ impl Requests {
         requests
     }
 
-    /// Returns the time by the API server's clock, or nothing before the first answer. The time can be up to a second
-    /// too early, because the `Date` header has whole seconds. HTTP servers that have a clock date their answers (RFC
-    /// 9110, 6.6.1), and the API server does so.
+    /// Returns the time by the API server's clock; `None` before the first answer. The time can be up to a second too
+    /// early, because the `Date` header has whole seconds. HTTP servers that have a clock date their answers (RFC 9110,
+    /// 6.6.1), and the API server does so.
     pub fn server_time(&self) -> Option<Timestamp> {
-        let (time, told) = (*self.time.lock())?;
-        let since = SignedDuration::try_from(told.elapsed()).ok()?;
+        let (time, arrived) = (*self.time.lock())?;
+        let since = SignedDuration::try_from(arrived.elapsed()).ok()?;
         time.checked_add(since).ok()
     }
 
@@ -175,7 +175,7 @@ mod tests {
     use kube::{Api, api::ListParams};
 
     #[tokio::test]
-    async fn who_does_not_answer_is_given_up_and_counted() {
+    async fn a_request_without_an_answer_times_out_and_is_counted() {
         let mut registry = Registry::default();
         let requests = Requests::new(&mut registry);
         let silent = tower::service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_api_servers_time_goes_on_from_the_date_of_its_last_answer() {
+    async fn the_api_servers_time_continues_from_the_date_of_its_last_answer() {
         let requests = Requests::new(&mut Registry::default());
         assert_eq!(requests.server_time(), None);
         let dated = tower::service_fn(|_| async {

@@ -76,7 +76,7 @@ async fn rotate(shared: &SharedSecret, wish: Wish) -> anyhow::Result<String> {
     let done = match step {
         Step::SignLeaf(_) => format!("{leaf}. {served}"),
         Step::AddCa(Reason::CaCannotSign) => {
-            format!("the CA's key is none that can sign here, so {ca}. {trusted}")
+            format!("the operator cannot sign with the CA's key, so {ca}. {trusted}")
         }
         Step::AddCa(_) => format!("{ca}. {trusted}"),
         Step::MakeAll(why) => format!("{ca}; {leaf}, since {why}. {served}"),
@@ -108,7 +108,7 @@ fn write_certificates(directory: &Path, dns_names: &[String]) -> anyhow::Result<
     Ok(files.iter().map(|(path, _)| format!("{}\n", path.display())).collect())
 }
 
-/// Returns two tables as text, one of the certificates and one of the webhooks, and a list of all that is wrong.
+/// Returns two tables as text, one of the certificates and one of the webhooks, and a list of all mismatches.
 fn report(shown: &Certificates, hooks: &[Hook], now: Timestamp) -> anyhow::Result<(String, Vec<String>)> {
     let cas = x509::certificates(&shown.ca_certificate).unwrap_or_default();
     let chain = x509::certificates(&shown.certificate)?;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_cas_are_told_apart_and_whatever_does_not_go_together_is_named() {
+    fn the_report_names_both_cas_and_each_mismatch() {
         let now = "2026-11-21T12:00:00Z".parse().unwrap();
         let names = ["x.y.svc".to_owned()];
         let made = Certificates::generate(&names, now).unwrap();

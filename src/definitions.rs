@@ -16,16 +16,16 @@ use tokio::time::{sleep, timeout};
 
 /// The command that installs the CustomResourceDefinitions, for error messages.
 const APPLY_CRDS: &str = "spark-operator crds | kubectl apply --server-side --force-conflicts --filename -";
-/// The longest time until the API server serves a definition that is applied; less than a second is usual.
+/// The maximum time until the API server serves a definition that was applied; less than a second is usual.
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(60);
-/// The pause between two attempts to write a definition, and between two looks at whether it is served.
+/// The pause between two attempts to write a definition, and between two checks that it is served.
 const PAUSE: Duration = Duration::from_millis(200);
-/// The most SparkConnects that a message names.
+/// The maximum number of SparkConnects that a message names.
 const MOST_NAMED: u32 = 50;
 
 /// Checks that the installed definitions have every field that the operator writes into a status. The API server
 /// silently drops a field that it does not know, and a run that is not recorded would be run again. The definition of
-/// SparkConnects may be any, or missing, unless the operator `serves_connect`.
+/// SparkConnects is checked only if the operator `serves_connect`.
 ///
 /// # Errors
 ///
@@ -153,7 +153,7 @@ async fn establish(
     Ok(())
 }
 
-/// Returns whether a version is later than the version of this program. What is no version is not.
+/// Returns whether a version is later than the version of this program. A text that is not a version is not later.
 fn is_later(version: Option<&String>) -> bool {
     let numbers = |version: &str| -> Option<Vec<u64>> {
         let release = version.split(['-', '+']).next().unwrap_or_default();
@@ -187,7 +187,7 @@ mod tests {
         ] {
             let answers = tower::service_fn(move |request: Request<Body>| {
                 assert_eq!(request.uri().path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");
-                // Servers are of any size, and only their names count.
+                // SparkConnects can be large, and only their names are needed.
                 assert!(
                     request.headers()["accept"].to_str().unwrap().contains("as=PartialObjectMetadataList")
                 );

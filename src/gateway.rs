@@ -62,8 +62,8 @@ pub async fn run(settings: ConnectGatewaySettings) -> anyhow::Result<()> {
     parts.all_ended(None).await
 }
 
-/// Returns how many bytes of memory the container may have; none without a limit, which the file calls `max`. A container
-/// sees its own cgroup as the root, of the present version or of the first one.
+/// Returns how many bytes of memory the container may have; `None` without a limit, for which the file has `max`. A
+/// container sees its own cgroup as the root, with the files of cgroup v2 or v1.
 fn memory() -> Option<u64> {
     let limits = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
     limits.iter().find_map(|limit| fs::read_to_string(limit).ok()?.trim().parse().ok())

@@ -28,7 +28,7 @@ pub struct Needs {
     pub settings: InstallationSettings,
 }
 
-/// Checks that the API server does what the webhook configurations ask for.
+/// Checks that the API server supports all fields of the webhook configurations.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub async fn version(client: &Client) -> anyhow::Result<()> {
     match (number(&version.major), number(&version.minor)) {
         (Some(major), Some(minor)) if (major, minor) < OLDEST => bail!(
             "Kubernetes {} is too old: before {}.{} it ignores the `matchConditions` of a webhook, so that pods of Spark \
-             which ask for nothing would depend on the operator; upgrade it, or run the operator with --webhook=false",
+             without the operator's annotations would depend on the operator; upgrade it, or run the operator with --webhook=false",
             version.git_version,
             OLDEST.0,
             OLDEST.1
@@ -84,7 +84,7 @@ pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what grants every permission that is needed under these settings.
+/// Returns the advice that names the command which grants every permission needed under these settings.
 fn advice(settings: &InstallationSettings) -> String {
     if settings.half.is_some() {
         // The accounts of the halves are those of the chart.
@@ -144,8 +144,8 @@ fn grants(rule: &ResourceRule, needed: &ResourceAttributes) -> bool {
         && (names.is_empty() || needed.name.as_ref().is_some_and(|name| names.contains(name)))
 }
 
-/// Returns the permissions to check: one entry for each verb on each resource, by namespace; none stands for the whole
-/// cluster.
+/// Returns the permissions to check: one entry for each verb on each resource, by namespace; `None` stands for the
+/// whole cluster.
 fn needed(needs: &Needs) -> BTreeMap<Option<String>, Vec<ResourceAttributes>> {
     let roles = manifests::operator_roles(&needs.settings, &needs.places.secret_namespace).into_iter();
     let mut needed = BTreeMap::<_, Vec<_>>::new();
@@ -221,7 +221,7 @@ mod tests {
         let arguments = ["run"].iter().chain(flags);
         let Command::Run(settings) = Flags::parse_from(["spark-operator"].iter().chain(arguments)).command
         else {
-            unreachable!("`run` was asked for")
+            unreachable!("the command is `run`")
         };
 
         let places = Places {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_asked_for_where_and_under_the_names_that_the_settings_say() {
+    fn the_checked_permissions_have_the_namespaces_and_names_of_the_settings() {
         let needed: Vec<_> = needed(&needs(&[])).values().flatten().map(in_words).collect();
         for expected in include_str!("../tests/data/installation-needs.txt").lines() {
             assert!(needed.iter().any(|words| words == expected), "no `{expected}` in {needed:#?}");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn more_is_asked_for_where_more_is_done() {
+    fn the_checked_permissions_grow_with_the_features_that_are_on() {
         let asked = |flags: &[&str], expected: &str| {
             needed(&needs(flags)).values().flatten().map(in_words).filter(|words| words == expected).count()
         };
@@ -277,11 +277,7 @@ mod tests {
             assert_eq!((asked(&[], words), asked(&[flag], words)), (0, 1), "{flag}");
         }
         assert_eq!(asked(&["--namespaces=a"], "watch namespaces"), 0);
-        assert_eq!(
-            asked(&["--namespaces=a"], "watch pods"),
-            0,
-            "nothing of applications in the whole cluster"
-        );
+        assert_eq!(asked(&["--namespaces=a"], "watch pods"), 0, "no permission on pods of the whole cluster");
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! | `client` | applications in a cluster, for other programs: build, submit, follow | `api` |
 //! | `cron` | cron schedules, and the times at which they are due | none of them |
 //! | `spark-client` | the objects that Spark's own submission client creates | `api` |
-//! | `pod-customization` | changes a pod as its annotations ask for | `api` |
+//! | `pod-customization` | changes a pod as its annotations say | `api` |
 //! | `plan` | decisions: pure functions from observations to actions and a status | the ones above, without `client` |
 //! | `watches` | which watches of the API server there are, and whether each is alive | none of them |
 //! | `certificates` | the webhook's certificates: when to renew them; how to create, share and trust them | `api`, `watches` |

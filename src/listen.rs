@@ -8,11 +8,11 @@ use std::{
 };
 use tokio::net::{TcpListener, TcpSocket};
 
-/// The number of connections that may wait to be accepted. With 128, what a bind without this takes, a crowd that arrives
-/// within a moment waits a second or more to try again.
+/// The number of connections that may wait to be accepted. With 128, the default of a bind, clients that connect at the
+/// same time would wait a second or more for their second attempt.
 const BACKLOG: u32 = 1024;
-/// The most bytes of answers that the kernel keeps for a client that does not read. Otherwise it may be 4 MiB a
-/// connection.
+/// The maximum number of bytes of answers that the kernel keeps for a client that does not read. Without it, the kernel
+/// may keep 4 MiB for each connection.
 const UNREAD: u32 = 256 << 10;
 
 /// Returns the address of all interfaces, for IPv4 as well as for IPv6.
@@ -42,7 +42,7 @@ fn opened(address: SocketAddr) -> io::Result<TcpListener> {
         set_ipv6_v6only(&socket, false)?;
     }
     socket.set_reuseaddr(true)?;
-    // Accepted connections have the same.
+    // Accepted connections inherit this size.
     socket.set_send_buffer_size(UNREAD)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_address_of_one_family_stays_one() {
+    async fn an_ipv4_address_is_opened_for_ipv4_alone() {
         let listener = listen("--metrics-bind-address", "127.0.0.1:0".parse().unwrap()).unwrap();
         assert!(listener.local_addr().unwrap().is_ipv4());
     }

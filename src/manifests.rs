@@ -32,7 +32,7 @@ pub fn crds() -> String {
     CRDS.map(|(_, yaml)| yaml).concat()
 }
 
-/// Returns the manifests that `settings` ask for, as one YAML stream in the order in which to apply them.
+/// Returns the manifests that `settings` select, as one YAML stream in the order in which to apply them.
 pub fn yaml(settings: &ManifestsSettings) -> String {
     let is_wanted = |part| settings.parts.is_empty() || settings.parts.contains(&part);
     let (installation, namespace) = (&settings.installation, &settings.namespace);
@@ -102,7 +102,8 @@ pub fn gateway_roles(settings: &InstallationSettings, namespace: &str) -> Vec<Va
     within_all(objects(file, &settings.name, namespace), settings)
 }
 
-/// Turns ClusterRoles and their bindings into Roles in each of the namespaces that are chosen by their names alone, if they are.
+/// If the namespaces are chosen by their names alone, turns ClusterRoles and their bindings into Roles and RoleBindings
+/// in each of these namespaces.
 fn within_all(roles: Vec<Value>, settings: &InstallationSettings) -> Vec<Value> {
     match settings.namespaces().named() {
         Some(names) => {
@@ -203,8 +204,8 @@ fn read(file: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(file).expect("the manifests are YAML: tests/it/manifests.rs reads them all")
 }
 
-/// Replaces each text in `value` for which `other` returns another one, given the name of the nearest field around the
-/// text, and the text. `field` is the name of the field of `value` itself.
+/// Replaces each text in `value` for which `other` returns another one. `other` gets the name of the nearest field
+/// around the text, and the text. `field` is the name of the field of `value` itself.
 fn replace(value: &mut Value, field: &str, other: &impl Fn(&str, &str) -> Option<String>) {
     match value {
         Value::String(text) => {
@@ -236,8 +237,8 @@ fn fill_in(object: &mut Value, settings: &ManifestsSettings) {
     }
 }
 
-/// Returns the flags of the gateway. It serves whatever SparkConnects have a port of its range, so labels of namespaces need no
-/// flag.
+/// Returns the flags of the gateway. It serves every SparkConnect that has a port of its range, so namespaces that are
+/// chosen by labels need no flag.
 fn gateway_arguments(settings: &InstallationSettings) -> Vec<String> {
     let named =
         settings.namespaces().named().map(|names| names.iter().cloned().collect::<Vec<_>>().join(","));

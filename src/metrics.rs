@@ -102,7 +102,7 @@ mod tests {
     use super::{from_openmetrics, registry, text};
 
     #[test]
-    fn the_process_tells_what_dashboards_ask_of_every_process() {
+    fn the_process_has_the_usual_metrics_of_processes() {
         let text = text(&registry());
         let value = |name: &str| -> f64 {
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn families_are_called_what_their_samples_are() {
+    fn a_metric_family_has_the_name_of_its_samples() {
         let openmetrics = "# HELP a_seconds Counts.\n# TYPE a_seconds counter\n# UNIT a_seconds seconds\n\
             a_seconds_total{x=\"# y\"} 1\n# HELP build The version.\n# TYPE build info\nbuild_info{v=\"1\"} 1\n\
             # HELP h How long.\n# TYPE h histogram\nh_sum 0.0\nh_count 0\nh_bucket{le=\"+Inf\"} 0\n# EOF\n";

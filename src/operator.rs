@@ -35,11 +35,11 @@ use webhook::{
     ExposureRights, LargeReviews, Lookups, Quotas, ReadSubmissionEnvironment, ReviewMetrics, Reviews,
 };
 
-/// How long a watch may go without an answer before the liveness probe fails. A watch begins anew every minute; after a
+/// How long a watch may go without an answer before the liveness probe fails. A watch restarts every minute; after a
 /// failure it is retried at least every two minutes.
 const SILENCE: Duration = Duration::from_secs(5 * 60);
 
-/// The message if no client can be made of the configuration. The cause follows.
+/// The message if no client can be created from the configuration. The cause follows.
 pub(crate) const UNUSABLE: &str = "the Kubernetes configuration cannot be used";
 
 /// Runs the operator, or the half that `settings` name, until a signal arrives. Logs `warnings` first.
@@ -187,7 +187,8 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
     }
 }
 
-/// Returns what the webhook's reviews need beside a request; `gateway` is the user name of its account. They follow the same policies as the controller of `setup`.
+/// Returns what the webhook's reviews need in addition to a request. They follow the same policies as the controller of
+/// `setup`. `gateway` is the user name of the gateway's service account.
 fn reviews(settings: &Settings, setup: &Setup, gateway: Option<String>, registry: &mut Registry) -> Reviews {
     let Setup { client, policy, schedule_policy, submission_environment: files, .. } = setup;
     let (installation, files) = (&settings.installation, files.clone());
@@ -198,7 +199,7 @@ fn reviews(settings: &Settings, setup: &Setup, gateway: Option<String>, registry
     let check = installation.check_exposure_rights;
     let rights = || ExposureRights { client: client.clone(), refuses: check == ExposureCheck::True };
     let quotas = || Quotas { client: client.clone(), policy: policy.clone(), submission_environment };
-    // The flags of the webhook of Kubeflow's operator do not say which ones there are.
+    // The flags of the webhook of Kubeflow's operator do not say which batch schedulers there are.
     let knows_schedulers = installation.drives_applications() || installation.extensions.has_any();
     Reviews {
         metrics: ReviewMetrics::new(registry),

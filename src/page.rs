@@ -18,9 +18,10 @@ const LIMITS: Limits = Limits { connections: 1024, head: Some(Duration::from_sec
 /// When a setting cannot be used, or the port cannot be listened on.
 pub async fn run(settings: &PageSettings) -> anyhow::Result<()> {
     let stop = process::begin(&settings.log, &[])?;
-    // The pod's own account is not read, even where there is one.
+    // The pod's own service account is not used, even where there is one.
     let mut config = Config::new(settings.api_server.parse::<Uri>().context("--api-server is no URL")?);
-    // Read anew again and again. Without a list here, too, certificates of the system would be needed, and the image has none.
+    // The client rereads the file periodically. Without the empty list, it would need the system's CA certificates, and
+    // the image has none.
     (config.root_cert, config.root_cert_file) =
         (Some(Vec::new()), Some(settings.certificate_authority.clone()));
     // What precedes the slash is the manager of the fields that somebody changes by a button, in `metadata.managedFields`.

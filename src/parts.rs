@@ -1,4 +1,4 @@
-//! The parts of the operator that run at the same time: the ports, and what is checked again and again.
+//! The parts of the operator that run at the same time: the ports, and the periodic checks.
 
 use crate::{admin::Readiness, api_server, definitions, installation};
 use anyhow::{Context, anyhow};
@@ -21,15 +21,15 @@ use webhook::{Closing, Limits, Reviews, Tls};
 
 /// The pause between two checks that certificates, caBundle and definitions are still in place. A removed certificate
 /// or caBundle is restored within this time, and a missing definition is reported.
-const LOOK: Duration = Duration::from_secs(60);
-/// The pause between two checks that the operator has all its permissions. A check is one request for each verb (some 70),
-/// and in the meantime a request without permission fails with the API server's own message.
-const LOOK_AT_PERMISSIONS: Duration = Duration::from_secs(10 * 60);
+const CHECK_PERIOD: Duration = Duration::from_secs(60);
+/// The pause between two checks that the operator has all its permissions. A check takes one request for each verb
+/// (some 70), and between two checks a request without permission fails with the API server's own message.
+const PERMISSION_CHECK_PERIOD: Duration = Duration::from_secs(10 * 60);
 /// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
 /// webhook that hangs.
-const KNOCK: Duration = Duration::from_secs(10);
+const HANDSHAKE_PERIOD: Duration = Duration::from_secs(10);
 /// The first pause after a check that failed. It is short, because until then the operator is of little use.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// The time that the parts have to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
 /// The API server waits 30 s for a review at most, and 5 s for the reviews of this operator.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -42,12 +42,12 @@ pub(crate) const PERMISSIONS: &str = "permissions";
 pub(crate) const RUNNING: &str = "running";
 pub(crate) const WEBHOOK: &str = "webhook";
 
-/// A condition of readiness that is checked again and again.
+/// A condition of readiness that is checked periodically.
 struct Keep {
     condition: &'static str,
     readiness: Readiness,
     stop: CancellationToken,
-    /// The longest pause between two checks that fail for the same reason. The first pause is [`LOOK_AGAIN`], and each
+    /// The maximum pause between two checks that fail for the same reason. The first pause is [`RETRY_PAUSE`], and each
     /// later one is twice as long.
     longest_pause: Duration,
     /// The conditions without which a check could only fail: the first check waits for them.
@@ -55,26 +55,26 @@ struct Keep {
 }
 
 impl Keep {
-    /// Calls `look` again and again until the operator stops, and records in the readiness whether the condition is
-    /// met, or why not. `look` repairs what it can, and returns the pause until the next call; a notification of
-    /// `changed` ends any pause early.
-    async fn met<L, E>(self, look: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
+    /// Calls `check` periodically until the operator stops, and records in the readiness whether the condition is met,
+    /// or why not. `check` repairs what it can, and returns the pause until the next call; a notification of `changed`
+    /// ends any pause early.
+    async fn met<L, E>(self, check: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
         L: Future<Output = Result<Duration, E>>,
         E: Display,
     {
         let keep = async {
             self.readiness.wait_for(self.before).await;
-            let mut pause = LOOK_AGAIN;
+            let mut pause = RETRY_PAUSE;
             loop {
-                let rest = match look().await {
+                let rest = match check().await {
                     Ok(rest) => {
                         self.readiness.met(self.condition);
                         rest
                     }
                     Err(why) => {
                         let is_new = self.readiness.unmet(self.condition, &why);
-                        pause = if is_new { LOOK_AGAIN } else { (pause * 2).min(self.longest_pause) };
+                        pause = if is_new { RETRY_PAUSE } else { (pause * 2).min(self.longest_pause) };
                         pause
                     }
                 };
@@ -89,7 +89,7 @@ impl Keep {
     }
 }
 
-/// Returns the time at which certificates are made, renewed and checked.
+/// Returns the current time, for creating, renewing and checking certificates.
 #[expect(clippy::disallowed_methods, reason = "the clock of the certificates")]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()
@@ -112,7 +112,7 @@ impl Parts {
         Self { running: JoinSet::new(), readiness, stop, drain: delay + DRAIN }
     }
 
-    /// Starts a part; `name` stands in the error message when it fails.
+    /// Starts a part; the error message names it by `name` when it fails.
     pub(crate) fn start(
         &mut self,
         name: &'static str,
@@ -171,7 +171,7 @@ impl Parts {
         Ok((Ipv4Addr::LOCALHOST, address.port()).into())
     }
 
-    /// Starts the parts that keep the certificates and the API server's trust in them, and that test the webhook.
+    /// Starts the parts that maintain the certificates and the API server's trust in them, and that test the webhook.
     pub(crate) fn keep_trusted(&mut self, trust: &Arc<Trust>, watches: &Watches, webhook: SocketAddr) {
         let (stopped, changed) = (self.stop.clone().cancelled_owned(), Arc::new(Notify::new()));
         let changes = trust.changes(watches, api_server::WATCH_SECONDS).take_until(stopped);
@@ -182,12 +182,13 @@ impl Parts {
         });
         let (keep, establishing) = (self.keep(CERTIFICATES), Arc::clone(trust));
         self.start("certificates", async move {
-            let establish = || async { establishing.establish(now()).await.map(|rest| rest.min(LOOK)) };
+            let establish =
+                || async { establishing.establish(now()).await.map(|rest| rest.min(CHECK_PERIOD)) };
             keep.met(establish, changed).await
         });
         let (knock, shaking) = (Keep { before: &[CERTIFICATES], ..self.keep(WEBHOOK) }, Arc::clone(trust));
         self.start("handshake with ourselves", async move {
-            let handshake = || async { shaking.handshake(webhook).await.map(|()| KNOCK) };
+            let handshake = || async { shaking.handshake(webhook).await.map(|()| HANDSHAKE_PERIOD) };
             knock.met(handshake, Arc::default()).await
         });
     }
@@ -203,21 +204,22 @@ impl Parts {
                 if serves_webhook {
                     installation::version(&asking).await?;
                 }
-                Ok::<_, anyhow::Error>(LOOK)
+                Ok::<_, anyhow::Error>(CHECK_PERIOD)
             };
             keep.met(check, Arc::default()).await
         });
-        let keep = Keep { longest_pause: LOOK, ..self.keep(PERMISSIONS) };
+        let keep = Keep { longest_pause: CHECK_PERIOD, ..self.keep(PERMISSIONS) };
         self.start("permissions", async move {
-            let check =
-                || async { installation::permissions(&client, &needs).await.map(|()| LOOK_AT_PERMISSIONS) };
+            let check = || async {
+                installation::permissions(&client, &needs).await.map(|()| PERMISSION_CHECK_PERIOD)
+            };
             keep.met(check, Arc::default()).await
         });
     }
 
     fn keep(&self, condition: &'static str) -> Keep {
         let (readiness, stop) = (self.readiness.clone(), self.stop.clone());
-        Keep { condition, readiness, stop, longest_pause: LOOK_AGAIN, before: &[] }
+        Keep { condition, readiness, stop, longest_pause: RETRY_PAUSE, before: &[] }
     }
 
     /// Waits until all parts have ended. If a part ends without having been asked to, all others are stopped. As soon as

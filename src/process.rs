@@ -32,7 +32,7 @@ pub fn begin(log: &LogSettings, warnings: &[String]) -> anyhow::Result<Cancellat
         warn!("{warning}");
     }
     if let Err(error) = take_small_pages() {
-        warn!(%error, "memory is taken in pages of any size");
+        warn!(%error, "huge pages cannot be turned off");
     }
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {

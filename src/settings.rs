@@ -73,10 +73,11 @@ pub enum Command {
         /// Apply them to the cluster instead, and wait until they are established
         #[arg(long, conflicts_with = "directory")]
         apply: bool,
-        /// That the operator does not serve SparkConnects (--enable-spark-connect=false): nothing is applied where there are any
+        /// Apply nothing if the cluster has SparkConnects, because the operator does not serve them
+        /// (--enable-spark-connect=false)
         #[arg(long, requires = "apply")]
         without_spark_connect: bool,
-        /// All the same, and they stay without a controller
+        /// Apply the definitions nevertheless; the SparkConnects stay without a controller
         #[arg(long, requires = "apply")]
         leave_spark_connects: bool,
         #[command(flatten)]
@@ -84,7 +85,7 @@ pub enum Command {
     },
     /// Print what an installation consists of, as YAML for `kubectl apply --filename -`
     Manifests(Box<ManifestsSettings>),
-    /// Look after the webhook's certificates
+    /// Show, rotate or create the webhook's certificates
     #[command(subcommand)]
     Certs(CertsCommand),
     /// Print which version this is
@@ -111,8 +112,8 @@ pub struct ManifestsSettings {
     #[arg(long, default_value = "localhost/spark-operator:dev")]
     pub image: String,
 
-    /// The service account of drivers, which is made with its role in each namespace of --namespaces, else in `default`;
-    /// beside the default one is `spark-operator-spark`, that of Kubeflow's chart
+    /// The service account of drivers, which is created with its role in each namespace of --namespaces, else in
+    /// `default`; with the default account, `spark-operator-spark` of Kubeflow's chart is created too
     #[arg(long, value_name = "NAME", default_value = "spark")]
     pub driver_service_account: String,
 
@@ -143,19 +144,19 @@ pub enum ManifestsPart {
 
 #[derive(Debug, Subcommand)]
 pub enum CertsCommand {
-    /// Show the certificates in the Secret, who trusts them, and what does not go together
+    /// Show the certificates in the Secret, which webhook configurations trust them, and what does not match
     Show(CertsPlace),
-    /// Have a new certificate signed before it is due; running operators follow, and no connection is refused
+    /// Sign a new certificate before it is due; running operators load it, and no connection is refused
     Rotate {
-        /// A new CA too
+        /// Create a new CA too
         #[arg(long)]
         ca: bool,
         #[command(flatten)]
         place: CertsPlace,
     },
-    /// Make a CA and a certificate signed by it, as files
+    /// Create a CA and a certificate signed by it, as files
     Generate {
-        /// Where the files go; it must exist, and none of them may
+        /// The directory for the files; it must exist, and the files must not
         #[arg(long, value_name = "DIRECTORY")]
         directory: PathBuf,
         /// A name that the webhook is called by; may be repeated
@@ -176,8 +177,8 @@ pub struct CertsPlace {
     pub objects: WebhookObjects,
 }
 
-/// Adds to a flag of an installation, which has a heading, what all of them have: an environment variable, its name in
-/// capitals after `SPARK_OPERATOR_`, unless programs have a usual one; and of a switch, that it may have a value.
+/// Adds to a flag that has a heading, which is one of an installation: an environment variable, unless it has one
+/// already (`SPARK_OPERATOR_` and its name in capitals); and to a switch, an optional value.
 fn usual(flag: Arg) -> Arg {
     let Some(long) = flag.get_long().filter(|_| flag.get_help_heading().is_some()) else { return flag };
     let variable = format!("SPARK_OPERATOR_{}", long.to_uppercase().replace('-', "_"));
@@ -194,8 +195,8 @@ fn usual(flag: Arg) -> Arg {
 /// Which cluster.
 #[derive(Debug, Args)]
 pub struct ClusterSettings {
-    /// Where the API server is and who we are [default: as KUBECONFIG says, else ~/.kube/config, else the pod's
-    /// service account]
+    /// The kubeconfig with the API server's URL and the credentials [default: as KUBECONFIG says, else ~/.kube/config,
+    /// else the pod's service account]
     #[arg(long, env = "SPARK_OPERATOR_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 }
@@ -220,12 +221,12 @@ pub struct Settings {
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = duration)]
     pub schedule_shortest_period: Duration,
 
-    /// The greatest number of executors whose states are in an application's status, none below 1; running ones take
+    /// The greatest number of executors whose states are in an application's status, none if below 1; running ones take
     /// precedence
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_none, allow_negative_numbers = true)]
     pub max_tracked_executor_per_app: usize,
 
-    /// After how many seconds applications that have ended are deleted where they do not say themselves; 0 means
+    /// After how many seconds applications that have ended are deleted unless they set timeToLiveSeconds; 0 means
     /// never. `controller start` needs --feature-gates=DefaultTimeToLive=true for it
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub default_time_to_live_seconds: u32,
@@ -240,13 +241,13 @@ pub struct Settings {
     #[arg(long)]
     pub protect_driver_outcome: bool,
 
-    /// An edit of what executors have from their pod template is for the next executor, and the run goes on; the annotation
-    /// sparkoperator.k8s.io/partial-restart of an application counts before this
+    /// Let an edit of fields that executors get from their pod template apply to executors created later, while the run
+    /// continues; the annotation sparkoperator.k8s.io/partial-restart of an application takes precedence
     #[arg(long)]
     pub partial_restart: bool,
 
-    /// Ask the API server, once a run has a driver, whether it would accept the executors (a dry run): what it refuses
-    /// them for is in the condition ExecutorsRefused and an event
+    /// Ask the API server, once a run has a driver, whether it would accept the executors (a dry run): the reason of a
+    /// refusal is in the condition ExecutorsRefused and in an event
     #[arg(long, default_value_t = true)]
     pub executor_dry_run: bool,
 
@@ -267,8 +268,8 @@ pub struct Settings {
     pub exposure: ExposureSettings,
 
     /// Who submits applications: the operator itself (`native`), Spark's own client in a pod of the application's
-    /// (`spark-submit`), or the operator but for what only Spark's own can do (`auto`). An application can only ask for
-    /// less, by its annotation sparkoperator.k8s.io/submitter
+    /// (`spark-submit`), or the operator, except for what only Spark's own client can do (`auto`). With `auto`, an
+    /// application can choose by its annotation sparkoperator.k8s.io/submitter
     #[arg(long, value_name = "SUBMITTER", default_value_t = Submitter::Auto, help_heading = "Submission")]
     pub submitter: Submitter,
 
@@ -294,12 +295,12 @@ pub struct Settings {
     #[arg(long, value_name = "PATH", default_value = "/opt/spark/bin/spark-submit", value_parser = absolute_path, help_heading = "Submission")]
     pub spark_submit_path: String,
 
-    /// How long a submission pod may work, from the moment a node has it, before Kubernetes ends it
+    /// How long a submission pod may run, from its start on a node, before Kubernetes stops it
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = duration, help_heading = "Submission")]
     pub spark_submit_timeout: Duration,
 
-    /// The API server as Spark is to reach it, `k8s://https://HOST:PORT` [default: as the operator reaches
-    /// it]
+    /// The URL at which Spark reaches the API server, `k8s://https://HOST:PORT` [default: the URL at which the operator
+    /// reaches it]
     #[arg(long, value_name = "URL", value_parser = master, help_heading = "Submission")]
     pub master: Option<String>,
 
@@ -379,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_flag_is_said_with_what_would_be_right() {
+    fn an_invalid_flag_is_refused_with_a_valid_example() {
         let cases = include_str!("../tests/data/settings/refused.json");
         for (flag, complaint) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
             let refused = Flags::try_parse_from(["spark-operator", "run", flag.as_str()]);

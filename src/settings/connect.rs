@@ -14,8 +14,8 @@ pub struct ConnectSettings {
     #[arg(long, default_value_t = true)]
     pub enable_spark_connect: bool,
 
-    /// Whose pods may connect to a server that does not say itself (server.access): `Namespace`, those of its namespace, or
-    /// `Cluster`, all
+    /// Whose pods may connect to a server whose spec does not say (server.access): `Namespace`, those of its namespace,
+    /// or `Cluster`, all
     #[arg(long, value_name = "ACCESS", default_value = "Namespace", value_parser = access)]
     pub connect_default_access: ConnectAccess,
 
@@ -33,17 +33,18 @@ pub struct ConnectSettings {
     #[arg(long, value_name = "LABEL=VALUE", value_delimiter = ',', value_parser = labelled)]
     pub connect_gateway_labels: Vec<(String, String)>,
 
-    /// The gateway's service account, of which the webhook admits nothing but notes of connections
-    /// [default: INSTALLATION-connect-gateway]
+    /// The gateway's service account, which the webhook allows only to record connections in an annotation [default:
+    /// INSTALLATION-connect-gateway]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub connect_gateway_account: String,
 }
 
-/// What the gateway's objects are called after the installation.
+/// The suffix of the names of the gateway's objects, after the name of the installation.
 const GATEWAY: &str = "connect-gateway";
 
 impl ConnectSettings {
-    /// Returns what the controller of the `installation` in `namespace` needs; none if it does not serve SparkConnects.
+    /// Returns what the controller of the `installation` in `namespace` needs; `None` if it does not serve
+    /// SparkConnects.
     pub fn setup(&self, installation: &str, namespace: &str, policy: Policy) -> Option<ConnectSetup> {
         let (first, last) = self.connect_gateway_port_range.clone().into_inner();
         let gateway = || GatewaySetup {
@@ -95,7 +96,7 @@ mod tests {
     use crate::settings::tests::run;
 
     #[test]
-    fn the_gateway_is_found_by_the_name_of_its_installation_unless_its_labels_are_given() {
+    fn the_gateway_has_the_names_of_its_installation_unless_flags_set_others() {
         let setup =
             |flags: &[&str]| run(flags).installation.connect.setup("team", "ours", Policy::new("k8s://api"));
         assert!(setup(&["--enable-spark-connect=false", "--connect-gateway"]).is_none());

@@ -19,19 +19,19 @@ pub struct ElectionSettings {
     #[arg(long, value_name = "NAME")]
     pub leader_election_lock_name: Option<String>,
 
-    /// Its namespace [default: that of --webhook-secret-namespace]
+    /// The namespace of the Lease [default: that of --webhook-secret-namespace]
     #[arg(long, value_name = "NAMESPACE")]
     pub leader_election_lock_namespace: Option<String>,
 
-    /// How long others wait for a leader that is silent before they take the lease
+    /// How long other replicas wait for a leader that does not renew the lease before they take it
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = duration)]
     pub leader_election_lease_duration: Duration,
 
-    /// How long a leader goes on that cannot renew the lease
+    /// How long a leader that cannot renew the lease continues to work
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub leader_election_renew_deadline: Duration,
 
-    /// How often a leader renews it; the others look twice as often
+    /// How often a leader renews the lease; the other replicas read it twice as often
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
     pub leader_election_retry_period: Duration,
 }
@@ -66,8 +66,8 @@ impl ElectionSettings {
         ensure!(
             lease_duration.checked_sub(renew_deadline).is_some_and(|rest| rest >= LAST_WRITES),
             "--leader-election-lease-duration ({lease_duration:?}) must be at least {LAST_WRITES:?} longer than \
-             --leader-election-renew-deadline ({renew_deadline:?}): so long the last writes of a leader that has lost its \
-             lease may take"
+             --leader-election-renew-deadline ({renew_deadline:?}): the last writes of a leader that has lost its \
+             lease may take that long"
         );
         Ok(Timing { lease_duration, renew_deadline, retry_period })
     }
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_has_ended_before_another_one_begins() {
+    fn a_lease_shorter_than_the_last_writes_of_a_leader_is_refused() {
         let timing = |lease: &str, renew: &str, retry: &str| {
             let flags = [("lease-duration", lease), ("renew-deadline", renew), ("retry-period", retry)];
             let flags = flags.map(|(flag, value)| format!("--leader-election-{flag}={value}"));

@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use submission::exposure::{Exposure, UrlFormat};
 
-/// How the web UIs of drivers are reached, and their ports that applications name.
+/// How the web UIs of drivers, and the other ports that applications name, are reached.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Web UI")]
 pub struct ExposureSettings {
@@ -14,7 +14,7 @@ pub struct ExposureSettings {
     #[arg(long, default_value_t = true)]
     pub enable_ui_service: bool,
 
-    /// The address of each web UI, for which it has an Ingress: `{{$appName}}.example.com`,
+    /// The URL of each web UI, for which it gets an Ingress: `{{$appName}}.example.com`,
     /// `example.com/{{$appNamespace}}/{{$appName}}`; there is also {{$appId}}, Spark's own id [default: there is none]
     #[arg(long, value_name = "FORMAT", default_value = "", value_parser = url_format, hide_default_value = true)]
     // With its path, here and below: clap reads `Option` as a flag that may be missing, and `Vec` as one that may be repeated.
@@ -24,16 +24,16 @@ pub struct ExposureSettings {
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub ingress_class_name: String,
 
-    /// The certificates of Ingresses whose applications do not say themselves: `[{"hosts": […], "secretName": "…"}]`
+    /// The certificates of Ingresses whose applications set none: `[{"hosts": […], "secretName": "…"}]`
     #[arg(long, value_name = "JSON", default_value = "", value_parser = tls, hide_default_value = true)]
     pub ingress_tls: std::vec::Vec<Value>,
 
-    /// The annotations of Ingresses whose applications do not say themselves: `{"name": "value"}`
+    /// The annotations of Ingresses whose applications set none: `{"name": "value"}`
     #[arg(long, value_name = "JSON", default_value = "", value_parser = annotations, hide_default_value = true)]
     pub ingress_annotations: BTreeMap<String, String>,
 
-    /// Delete an application's Services and Ingresses when it has ended, and not only with it: thousands of Services in
-    /// a namespace keep pods from starting, for the environment variables that Kubernetes makes of each
+    /// Delete an application's Services and Ingresses when it has ended, not only when it is deleted: thousands of
+    /// Services in a namespace keep pods from starting, because Kubernetes adds environment variables for each
     #[arg(long)]
     pub delete_ui_service_on_end: bool,
 }

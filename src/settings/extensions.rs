@@ -29,7 +29,7 @@ trait ExtensionFlags {
     /// Whether the extension is turned on.
     fn is_on(&self) -> bool;
 
-    /// Returns the manifests of the roles that it needs; none if it is turned off.
+    /// Returns the manifests of the roles that it needs; empty if it is turned off.
     fn roles(&self) -> Vec<&'static str>;
 }
 

@@ -21,20 +21,20 @@ pub struct ConnectGatewaySettings {
     #[arg(long, value_name = "FIRST-LAST", default_value = "20000-29999", value_parser = port_range)]
     pub port_range: RangeInclusive<u16>,
 
-    /// The most connections that are open. Half of them are divided into equal shares for all namespaces and their
+    /// The maximum number of open connections. Half of them are divided into equal shares for all namespaces and their
     /// SparkConnects
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = at_least_one)]
     pub most_connections: usize,
 
-    /// The most connections to one SparkConnect
+    /// The maximum number of connections to one SparkConnect
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = at_least_one)]
     pub most_connections_per_server: usize,
 
-    /// The most connections that wait for servers, of which half are divided in the same way
+    /// The maximum number of connections that wait for servers, of which half are divided in the same way
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub most_held: usize,
 
-    /// The most connections that wait for one server
+    /// The maximum number of connections that wait for one server
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = at_least_one)]
     pub most_held_per_server: usize,
 
@@ -42,12 +42,12 @@ pub struct ConnectGatewaySettings {
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub longest_wait: Duration,
 
-    /// How often the operator is told at most that a SparkConnect is used; up to a quarter longer, so that replicas do not
-    /// write at the same time
+    /// The minimum pause between two reports to the operator that a SparkConnect is used; up to a quarter longer, so
+    /// that replicas do not write at the same time
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = period)]
     pub report_period: Duration,
 
-    /// How long open connections go on after the process was asked to stop, a little less than the pod's
+    /// How long open connections continue after the process was asked to stop, a little less than the pod's
     /// terminationGracePeriodSeconds
     #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = duration)]
     pub termination_grace: Duration,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_flag_of_the_gateway_is_said_with_what_would_be_right() {
+    fn an_invalid_flag_of_the_gateway_is_refused_with_a_valid_example() {
         let cases = include_str!("../../tests/data/settings/gateway-refused.json");
         for [flag, complaint] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             let refused = parsed(&[flag]).unwrap_err();

@@ -2,8 +2,8 @@
 
 use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 
-/// All flags of a command, with their values as texts. In a struct of flags it stands before the others, each of which
-/// takes its values out of what clap has parsed.
+/// All flags of a command, with their values as texts. It must be the first field of a struct of flags, because each
+/// other field removes its values from what clap has parsed.
 #[derive(Clone, Debug)]
 pub(super) struct Given(pub(super) ArgMatches);
 

@@ -6,7 +6,7 @@ use clap::{Arg, Args};
 use plan::namespaces::{Namespaces, Selector, selector};
 use std::ffi::OsStr;
 
-/// What `run` does, and what has to be installed for it: given to both, they go together.
+/// The settings of `run` on which its installed objects depend: `run` and `manifests` match if they get the same ones.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Run and installation")]
 pub struct InstallationSettings {
@@ -21,7 +21,7 @@ pub struct InstallationSettings {
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub namespaces: Vec<String>,
 
-    /// Those with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
+    /// The namespaces with certain labels, besides those of --namespaces: `team=data`, `team in (data, science)`
     #[arg(long, value_name = "SELECTOR", default_value = "", value_parser = labelled, hide_default_value = true)]
     // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
     pub namespace_selector: std::option::Option<Selector>,
@@ -30,7 +30,7 @@ pub struct InstallationSettings {
     #[arg(long)]
     pub enable_resource_quota_enforcement: bool,
 
-    /// Give a PodDisruptionBudget to drivers whose applications ask for it (driverPodDisruptionBudget)
+    /// Create a PodDisruptionBudget for drivers whose applications request it (driverPodDisruptionBudget)
     #[arg(long)]
     pub enable_driver_pdb: bool,
 
@@ -40,8 +40,8 @@ pub struct InstallationSettings {
     #[arg(long, value_enum, value_name = "CHECK", default_value_t = ExposureCheck::True, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub check_exposure_rights: ExposureCheck,
 
-    /// Whether there is the admission webhook: without it drivers and executors are customized all the same,
-    /// but for what Spark overwrites in the executors' template, and nothing is checked when it is applied
+    /// Whether the admission webhook is served: without it, drivers and executors are customized too, except for what
+    /// Spark overwrites in the executors' template, and nothing is checked when it is applied
     #[arg(long, default_value_t = true)]
     pub webhook: bool,
 
@@ -56,7 +56,7 @@ pub struct InstallationSettings {
     pub half: Option<Half>,
 }
 
-/// What happens to applications that expose their drivers, of users who may not create Services or Ingresses.
+/// Whether applications that expose their drivers are refused if their users may not create Services or Ingresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExposureCheck {
     True,
@@ -118,8 +118,8 @@ impl InstallationSettings {
     }
 }
 
-/// Parses the name of an installation. Its objects have names of up to 63 characters, of which the longest suffix is
-/// `-webhook-certs`.
+/// Parses the name of an installation. The names of its objects and the values of their labels have up to 63
+/// characters: 48, and 15 for a suffix such as `-webhook-certs`. The gateway's suffix, `-connect-gateway`, has 16.
 fn installation(text: &str) -> Result<String, String> {
     let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
     let complaint = "must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)";

@@ -52,7 +52,7 @@ const NO_LIMIT: &str = "requests and reconciles are not limited here, and the AP
 const NO_SERVICE: &str = "the operator submits applications itself (--submitter)";
 const OTHER_LOGS: &str = "--zap-encoder and --zap-log-level say how logs are written";
 
-/// A gate of Kubeflow's operator, and why it has no effect, unless it has one.
+/// A feature gate of Kubeflow's operator, and why it has no effect here; `None` if it has one.
 type Gate = (&'static str, Option<&'static str>);
 
 /// The gates, which are alpha and off by default.
@@ -95,7 +95,7 @@ static WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
     ("submitter-tls-ca-file", "FILE", NO_SERVICE),
 ];
 
-/// Values that turn something off which is off here anyway.
+/// Values of a flag without effect that turn its feature off: they need no warning.
 const OFF: [&str; 3] = ["", "0", "false"];
 
 /// Returns the flags of [`WITHOUT_EFFECT`]. A switch stands alone or has its value after `=`; the others take the next
@@ -116,7 +116,7 @@ impl HalfSettings {
     ///
     /// # Errors
     ///
-    /// When a flag asks for something that this operator does not do.
+    /// When a flag requires something that this operator does not do.
     pub fn of(self, half: Half) -> anyhow::Result<(Settings, Vec<String>)> {
         let Self { mut settings, kubeflow } = self;
         let runs_something = half == Half::Controller || settings.installation.webhook;
@@ -168,7 +168,8 @@ impl KubeflowFlags {
     }
 }
 
-/// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it; none if it is no such value.
+/// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it; `None` if it is no such
+/// value.
 fn is_on(value: &str) -> Option<bool> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -193,7 +194,7 @@ mod tests {
 
     /// The arguments that Kubeflow's chart gives its controller by default.
     #[test]
-    fn the_command_line_of_kubeflows_chart_is_taken_and_what_has_no_effect_is_named() {
+    fn kubeflows_command_line_is_accepted_with_a_warning_for_ignored_flags() {
         let flags: Vec<_> = include_str!("../../tests/data/settings/kubeflow.txt").lines().collect();
         let (settings, warnings) = started(&flags).unwrap();
         assert_eq!(settings.installation.half, Some(Half::Controller));
@@ -208,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_of_a_flag_counts_and_lists_grow() {
+    fn the_last_value_of_a_flag_counts_and_lists_accumulate() {
         let (settings, _) = started(&[
             "--max-submissions=1", "--enable-metrics=false", "--metrics-labels=a", "--max-submissions=2",
             "--enable-metrics", "--metrics-labels=b",
@@ -218,9 +219,10 @@ mod tests {
         assert_eq!(settings.metrics.metrics_labels.len(), 2);
     }
 
-    /// The gates PartialRestart, RestSubmitter and AllAlpha stopped the controller of whoever had them on in Kubeflow's.
+    /// An earlier version refused to start with the gates PartialRestart, RestSubmitter and AllAlpha, which may be on
+    /// in an installation of Kubeflow's operator.
     #[test]
-    fn gates_mean_what_they_mean_in_kubernetes_and_those_without_effect_are_named() {
+    fn gates_are_read_as_in_kubernetes_with_a_warning_for_ignored_gates() {
         let cases = include_str!("../../tests/data/settings/gates.json");
         let cases: Vec<(Vec<&str>, Vec<&str>, bool)> = serde_json::from_str(cases).unwrap();
         for (flags, named, is_partial) in cases {
@@ -234,7 +236,8 @@ mod tests {
         }
     }
 
-    /// The flag without its gate is ignored by Kubeflow's operator; here it deleted finished applications.
+    /// Kubeflow's operator ignores the flag without its gate. An earlier version of this operator did not, and deleted
+    /// finished applications.
     #[test]
     fn a_default_time_to_live_needs_its_gate() {
         let cases = include_str!("../../tests/data/settings/time-to-live.json");

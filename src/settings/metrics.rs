@@ -8,7 +8,7 @@ use rustls::SupportedCipherSuite;
 use std::net::SocketAddr;
 use webhook::{Tls, TlsVersion, cipher_suite};
 
-/// Where metrics are served, and how those of applications are called.
+/// Where metrics are served, and the names and labels of those of applications.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Probes, metrics, logs")]
 pub struct MetricsSettings {
@@ -16,16 +16,16 @@ pub struct MetricsSettings {
     #[arg(long, default_value_t = true)]
     pub enable_metrics: bool,
 
-    /// Where they are served; `0` for nowhere
+    /// Where metrics are served; `0` for nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = optional_address)]
     // With its path: clap reads `Option` as a flag that may be missing, and this one has a default.
     pub metrics_bind_address: std::option::Option<SocketAddr>,
 
-    /// Their path
+    /// The path of the metrics
     #[arg(long, value_name = "PATH", default_value = "/metrics", value_parser = path)]
     pub metrics_endpoint: String,
 
-    /// What stands before the names of the metrics of applications and executors
+    /// The prefix of the names of the metrics of applications and executors
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub metrics_prefix: Prefix,
 
@@ -43,27 +43,27 @@ pub struct MetricsSettings {
     pub metrics_job_start_latency_buckets: Vec<f64>,
 
     /// Whether metrics are served over HTTPS: with the webhook's certificate, or one of the process' own where there is
-    /// no webhook. Nobody is asked who they are
+    /// no webhook. Clients are not authenticated
     #[arg(long)]
     pub secure_metrics: bool,
 
-    /// The oldest version of TLS that is spoken there
+    /// The oldest version of TLS that is accepted for metrics
     #[arg(long, value_name = "VERSION", value_enum, default_value = "VersionTLS12")]
     pub metric_tls_min_version: TlsVersion,
 
-    /// The cipher suites that are spoken there, by their Go or IANA names [default: all; and all of a version of TLS of
-    /// which none is listed]
+    /// The cipher suites that are accepted for metrics, by their Go or IANA names; of a version of TLS of which none is
+    /// listed, all are accepted [default: all]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
     pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
 }
 
 impl MetricsSettings {
-    /// Returns the address at which metrics are served, or nothing if no metrics are served.
+    /// Returns the address at which metrics are served; `None` if no metrics are served.
     pub fn address(&self) -> Option<SocketAddr> {
         self.metrics_bind_address.filter(|_| self.enable_metrics)
     }
 
-    /// Returns the TLS settings of the metrics, or nothing if the metrics are not served over HTTPS.
+    /// Returns the TLS settings of the metrics; `None` if the metrics are not served over HTTPS.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl MetricsSettings {
         let labels = &self.metrics_labels;
         let twice = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label));
         if let Some((_, label)) = twice {
-            bail!("--metrics-labels: `{}` stands there twice: leave one out", label.as_str());
+            bail!("--metrics-labels: `{}` is listed twice: remove one", label.as_str());
         }
         Ok(Options {
             prefix: self.metrics_prefix.clone(),
@@ -126,7 +126,7 @@ mod tests {
     use crate::settings::tests::run;
 
     #[test]
-    fn metrics_of_applications_are_as_kfs_unless_somebody_says_otherwise() {
+    fn metrics_of_applications_are_those_of_kubeflow_unless_flags_differ() {
         let kubeflows = Options {
             submit_latency_buckets: vec![0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0],
             start_latency_buckets: vec![30.0, 60.0, 90.0, 120.0, 150.0, 180.0, 210.0, 240.0, 270.0, 300.0],
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_is_said_at_the_start() {
+    fn flags_that_contradict_each_other_are_refused_at_the_start() {
         let why = |flags: &[&str]| {
             let settings = run(flags);
             let tls = settings.metrics.tls(settings.health_probe_bind_address).map(drop);
@@ -158,7 +158,7 @@ mod tests {
         let bounds =
             "--metrics-job-start-latency-buckets: 30 comes after 60: write the bounds in growing order";
         assert_eq!(why(&[flag]), bounds);
-        let twice = "--metrics-labels: `app_type` stands there twice: leave one out";
+        let twice = "--metrics-labels: `app_type` is listed twice: remove one";
         assert_eq!(why(&["--metrics-labels=app-type,app_type"]), twice);
         let shared = why(&["--secure-metrics", "--metrics-bind-address=:8081"]);
         assert!(

@@ -8,7 +8,8 @@ use std::{net::SocketAddr, path::PathBuf};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Page", mut_args(usual))]
 pub struct PageSettings {
-    /// Where the page is served, without TLS: an Ingress, a Gateway or an authenticating proxy in front of it has that
+    /// Where the page is served, without TLS: an Ingress, a Gateway or an authenticating proxy in front of it
+    /// terminates TLS
     #[arg(long, value_name = "ADDRESS", default_value = "[::]:8080")]
     pub bind_address: SocketAddr,
 
@@ -16,19 +17,20 @@ pub struct PageSettings {
     #[arg(long, value_name = "URL", default_value = "https://kubernetes.default.svc")]
     pub api_server: String,
 
-    /// The certificates by which the API server is known
+    /// The CA certificates of the API server
     #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")]
     pub certificate_authority: PathBuf,
 
-    /// Have buttons that suspend, resume, run again, trigger and delete, with the caller's rights
+    /// Show buttons that suspend, resume, run again, trigger and delete, with the caller's rights
     #[arg(long)]
     pub allow_actions: bool,
 
-    /// The address of Spark's history server, to which applications that have ended lead
+    /// The URL of Spark's history server, to which the page links for applications that have ended
     #[arg(long, value_name = "URL", value_parser = web_address)]
     pub history_server: Option<String>,
 
-    /// The address of a dashboard with the metrics of an application; {namespace} and {name} in it stand for the application's
+    /// The URL of a dashboard with the metrics of an application; {namespace} and {name} in it stand for the
+    /// application's
     #[arg(long, value_name = "URL", value_parser = web_address)]
     pub dashboard: Option<String>,
 

@@ -14,8 +14,8 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from(parsed).map_err(|_| "must not be negative".to_owned())
 }
 
-/// Parses an address: `:8081` as in Go, which means IPv4 and IPv6, a full address, or a host and a port: of the host's addresses
-/// the first of IPv4 counts, else the first, as in Go. `0` is none.
+/// Parses an address: `:8081` as in Go, which means IPv4 and IPv6, a full address, or a host and a port: of the host's
+/// addresses the first of IPv4 counts, else the first, as in Go. `0` means `None`.
 pub(super) fn optional_address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "0" {
         return Ok(None);

@@ -15,7 +15,7 @@ use std::{
 };
 use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 
-/// The webhook, its certificates and who trusts them.
+/// The webhook, its certificates and the objects in which they are trusted.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct WebhookSettings {
@@ -34,56 +34,56 @@ pub struct WebhookSettings {
     #[arg(long, value_name = "NAMESPACE")]
     pub webhook_svc_namespace: Option<String>,
 
-    /// Whether cert-manager makes the certificates: into the Secret, as ca.crt, tls.crt and tls.key, and into
+    /// Whether cert-manager creates the certificates: into the Secret, as ca.crt, tls.crt and tls.key, and into
     /// caBundle
     #[arg(long)]
     pub enable_cert_manager: bool,
 
-    /// Where certificate and key are mounted that somebody else makes, and their CA (ca.crt) for caBundle; all
-    /// are followed as they change [default: the operator makes its own, also if the directory can be written and has
-    /// neither when it starts]
+    /// The directory with a mounted certificate and key from another source, and their CA (ca.crt) for caBundle;
+    /// changed files are read again [default: the operator creates its own, also if the directory is writable and has
+    /// neither file when the operator starts]
     #[arg(long, value_name = "DIRECTORY")]
     pub webhook_cert_dir: Option<PathBuf>,
 
-    /// The certificate's file there
+    /// The file of the certificate in --webhook-cert-dir
     #[arg(long, value_name = "FILE", default_value = "tls.crt")]
     pub webhook_cert_name: String,
 
-    /// The key's file there
+    /// The file of the key in --webhook-cert-dir
     #[arg(long, value_name = "FILE", default_value = "tls.key")]
     pub webhook_key_name: String,
 
-    /// The oldest version of TLS that the webhook speaks
+    /// The oldest version of TLS that the webhook accepts
     #[arg(long, value_name = "VERSION", value_enum, default_value = "VersionTLS12")]
     pub webhook_tls_min_version: TlsVersion,
 
-    /// The cipher suites that it speaks, by their Go or IANA names [default: all; and all of a version of TLS of
-    /// which none is listed]
+    /// The cipher suites that the webhook accepts, by their Go or IANA names; of a version of TLS of which none is
+    /// listed, all are accepted [default: all]
     #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
     pub webhook_tls_cipher_suites: Vec<SupportedCipherSuite>,
 
-    /// The CAs (PEM) by whose certificates the webhook knows API servers; read at the start. Only they are told
-    /// how much of a quota is left, and then nobody else has quotas and permissions looked up
+    /// The CAs (PEM) of the client certificates by which the webhook recognises API servers; read at the start. Only
+    /// API servers get the numbers of quotas; with this flag, quotas and permissions are looked up for no other client
     #[arg(long, value_name = "FILE")]
     pub webhook_client_ca: Option<PathBuf>,
 
-    /// How long a new CA stands in the webhook configurations before a certificate is signed by it: until
-    /// every API server has read them
+    /// How long a new CA is in the webhook configurations before a certificate is signed by it: long enough that every
+    /// API server has read them
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     pub webhook_ca_settle_time: Duration,
 
-    /// How long an old CA is still trusted when its last certificate has been replaced: until every replica
-    /// has noticed
+    /// How long an old CA is still trusted after its last certificate was replaced: long enough that every replica has
+    /// read the new one
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
     pub webhook_ca_overlap: Duration,
 
-    /// How old a connection to the webhook may become: then the API server makes a new one, and several replicas
-    /// share the load again; 0s for as old as it likes
+    /// The maximum age of a connection to the webhook: then the API server opens a new one, and several replicas share
+    /// the load again; 0s for no maximum
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = duration)]
     pub webhook_max_connection_age: Duration,
 
-    /// How long the webhook still takes new connections when the operator is asked to stop: until every node
-    /// knows that another replica is to be called
+    /// How long the webhook still accepts new connections after the operator was asked to stop: long enough that every
+    /// node routes to another replica
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = duration)]
     pub webhook_shutdown_delay: Duration,
 }
@@ -92,8 +92,8 @@ pub struct WebhookSettings {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct WebhookObjects {
-    /// The Secret that holds the webhook's CA and certificate; made if it does not exist
-    /// [default: INSTALLATION-webhook-certs]
+    /// The Secret that holds the webhook's CA and certificate; created if it does not exist [default:
+    /// INSTALLATION-webhook-certs]
     #[arg(long, value_name = "NAME")]
     pub webhook_secret_name: Option<String>,
 
@@ -137,9 +137,9 @@ impl WebhookSettings {
         }
     }
 
-    /// Returns the source of the certificates. In Kubeflow's operator the directory is where the certificates of the Secret are
-    /// written, its own or those of cert-manager: so an empty directory that can be written is not the source. Volumes of
-    /// Secrets and of certificates' drivers cannot be written, and may be filled later.
+    /// Returns the source of the certificates. Kubeflow's operator writes the certificates of the Secret, its own or
+    /// those of cert-manager, into the directory: so an empty directory that can be written is not the source. Volumes
+    /// of Secrets and of CSI drivers cannot be written, and may be filled later.
     pub fn source(&self) -> Source {
         if self.enable_cert_manager {
             return Source::CertManager;
@@ -196,12 +196,12 @@ mod tests {
     use crate::settings::tests::run;
 
     #[test]
-    fn a_directory_is_the_source_of_certificates_unless_the_operator_could_fill_it() {
+    fn a_directory_is_the_source_of_certificates_unless_empty_and_writable() {
         let source = |directory: &str, flags: &[&str]| {
             let directory = format!("--webhook-cert-dir={directory}");
             let settings = run(&[&[&*directory][..], flags].concat());
             let source = settings.webhook.source();
-            // A directory that is not used is warned of.
+            // A directory that is not used causes a warning.
             assert_eq!(
                 settings.webhook.unused_directory(&source).is_none(),
                 matches!(source, Source::Files(_))

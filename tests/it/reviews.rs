@@ -122,7 +122,7 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
     let deep = pi(json!({"driver": {"template": {"spec": "NESTED"}}}));
     let path = format!("spec.driver.template.spec{}", ".x".repeat(61));
     let message = format!(
-        "{path}: is nested more than 64 levels deep, and readers of the object end soon after that: write it flatter"
+        "{path}: is nested more than 64 levels deep, and parsers of the object accept little more: write it flatter"
     );
     let server = Server::start().await;
     let mut client = server.connect("h2").await;

@@ -169,7 +169,7 @@ fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_place() {
     assert_eq!(*field, format!("spec.driver.template{}", ".x".repeat(62)));
     assert_eq!(
         why,
-        "is nested more than 64 levels deep, and readers of the object end soon after that: write it flatter"
+        "is nested more than 64 levels deep, and parsers of the object accept little more: write it flatter"
     );
     let spec = json!({"schedule": "@daily", "template": {"executor": {"template": nested(100)}}});
     assert!(of(spec)[0].field.starts_with("spec.template.executor.template.x.x"));

@@ -1,4 +1,4 @@
-//! Defines `SparkApplication`: a Spark program that is run once, and again if its restart policy asks for that.
+//! Defines `SparkApplication`: a Spark program that is run once, and again if its restart policy requires that.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ pub struct SparkApplicationSpec {
     pub hadoop_config_map: Option<String>,
     /// Volumes that `driver.volumeMounts` and `executor.volumeMounts` refer to by name: Kubernetes Volumes.
     pub volumes: Vec<Embedded<Volume>>,
-    /// The driver: the pod that runs the program's main function and asks for executors. `{}` is enough.
+    /// The driver: the pod that runs the program's main function and requests executors. `{}` is enough.
     pub driver: DriverSpec,
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ExecutorSpec,
@@ -87,11 +87,11 @@ pub struct SparkApplicationSpec {
     pub failure_retries: Option<i32>,
     /// Without effect, kept for old manifests: use `restartPolicy.onFailureRetryInterval`.
     pub retry_interval: Option<i64>,
-    /// Major version of Python. Becomes `spark.kubernetes.pyspark.pythonVersion`, for which Spark 3.1 and
-    /// later take only `3`, and do nothing about it.
+    /// Major version of Python. Becomes `spark.kubernetes.pyspark.pythonVersion`, for which Spark 3.1 and later accept
+    /// only `3`, without any effect.
     #[schemars(extend("enum" = ["2", "3"]))]
     pub python_version: Option<String>,
-    /// Memory of a pod beside its heap, as a fraction of the heap, for instance `"0.2"`. Default: Spark's,
+    /// Memory overhead (memory outside the heap) as a fraction of the heap, for instance `"0.2"`. Default: Spark's,
     /// which is 0.1, and 0.4 for Python and R. Becomes `spark.kubernetes.memoryOverheadFactor`.
     pub memory_overhead_factor: Option<String>,
     /// Metrics of driver and executors for Prometheus.
@@ -99,7 +99,7 @@ pub struct SparkApplicationSpec {
     /// Batch scheduler that places the pods together: `volcano`, `yunikorn`, `kubernetes` or a
     /// kube-scheduler that the operator knows.
     pub batch_scheduler: Option<String>,
-    /// What the batch scheduler is told.
+    /// Options of the batch scheduler.
     pub batch_scheduler_options: Option<BatchSchedulerOptions>,
     /// Seconds after its end at which the application is deleted, with all that belongs to it; 0 means at
     /// once. Default: never.
@@ -108,10 +108,10 @@ pub struct SparkApplicationSpec {
     #[serde(rename = "sparkUIOptions")]
     pub spark_ui_options: Option<PortExposure>,
     /// Further ports of the driver to be reached from outside, each with a Service and an Ingress of its own.
-    // The operator makes a Service and an Ingress for each entry.
+    // The operator creates a Service and an Ingress for each entry.
     #[schemars(length(max = 100))]
     pub driver_ingress_options: Vec<DriverIngressOptions>,
-    /// Executors that come and go with the work.
+    /// Dynamic allocation of executors.
     pub dynamic_allocation: Option<DynamicAllocation>,
     /// Whether a PodDisruptionBudget keeps node drains from evicting the driver; the operator's administrator
     /// must have allowed it. Default: false.
@@ -121,7 +121,7 @@ pub struct SparkApplicationSpec {
 super::nulls::reads_null_as_absent!("spec": SparkApplicationSpec);
 
 crate::words! {
-    /// Language of a program. Spark gives Python and R more memory beside the heap.
+    /// Language of a program. Spark gives Python and R more memory overhead.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     pub enum ApplicationType {
         /// A jar, with a main class.
@@ -207,7 +207,7 @@ pub fn owner_reference<K: kube_core::Resource<DynamicType = ()>>(owner: &K) -> O
     }
 }
 
-/// Returns the text of an optional field; none if the text is empty, because Helm charts write an empty string for a
+/// Returns the text of an optional field; `None` if the text is empty, because Helm charts write an empty string for a
 /// value that is not set. `sparkConf` may then still set the same property.
 pub fn stated(text: &Option<String>) -> Option<&String> {
     text.as_ref().filter(|text| !text.is_empty())
@@ -247,7 +247,7 @@ pub enum RestartPolicyType {
     OnFailure,
 }
 
-/// What the batch scheduler is told.
+/// Options of the batch scheduler.
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BatchSchedulerOptions {
@@ -327,7 +327,7 @@ pub struct PortExposure {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(extend("required" = ["servicePort", "servicePortName"]))]
 pub struct DriverIngressOptions {
-    /// The fields that the web UI has, too; in the manifest they stand beside the other one.
+    /// The fields that the web UI has, too; in the manifest they are at the same level as `ingressURLFormat`.
     #[serde(flatten)]
     pub exposure: PortExposure,
     /// Address of the Ingress, for instance `{{$appName}}.example.com/{{$appNamespace}}`; `{{$appId}}` is
@@ -336,7 +336,7 @@ pub struct DriverIngressOptions {
     pub ingress_url_format: Option<String>,
 }
 
-/// Executors that come and go with the work.
+/// Dynamic allocation of executors.
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DynamicAllocation {
@@ -354,7 +354,7 @@ pub struct DynamicAllocation {
     /// Whether executors with shuffle data that is still needed stay, so that no external shuffle service is
     /// needed. Default: true. Becomes `spark.dynamicAllocation.shuffleTracking.enabled`.
     pub shuffle_tracking_enabled: Option<bool>,
-    /// Milliseconds after which executors with shuffle data may go nevertheless. Default: none. Becomes
+    /// Milliseconds after which executors with shuffle data may be removed nevertheless. Default: none. Becomes
     /// `spark.dynamicAllocation.shuffleTracking.timeout`.
     pub shuffle_tracking_timeout: Option<i64>,
 }

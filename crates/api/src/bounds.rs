@@ -1,30 +1,30 @@
-//! Bounds what it costs to read an object that somebody else has written, by one look at its JSON text, before anything
-//! is built from it.
+//! Limits the cost of parsing an object that any user may have written: scans its JSON text once before it is parsed.
 //!
-//! Memory is taken by values, not by bytes: a map with one entry is 8 bytes of JSON and some 700 of a tree, and `{}` in
-//! a list of Kubernetes' volumes is 3 bytes and more than 1,000 of their type.
+//! The memory that parsing takes depends on the number of values, not on the bytes of JSON: a map with one entry takes
+//! 8 bytes of JSON and some 700 as a `Value`, and `{}` in a list of Kubernetes' volumes takes 3 bytes of JSON and more
+//! than 1,000 as a `Volume`.
 
 use super::excerpt;
 
-/// The most levels of objects and lists that a spec may have, including the spec itself.
+/// The maximum number of levels of objects and lists in a spec, including the spec itself.
 ///
 /// Parsers stop at 127 levels (`serde_json`'s limit, against stack overflows), and a spec is part of larger objects: it
 /// is at the fourth level of an AdmissionReview, and at the third level of a list (the fourth for a schedule's
 /// template). `managedFields` repeats the nesting of the fields four levels deeper. Half of the limit leaves room for
 /// all of that, and the deepest fields of a pod have a dozen levels.
 const LEVELS: usize = 64;
-/// The most lists and maps that an object may have without `managedFields`. An application with three hundred variables
-/// from Secrets for each role has 2,000.
+/// The maximum number of lists and maps in an object without `managedFields`. An application with three hundred
+/// variables from Secrets for each role has 2,000.
 const STRUCTURES: usize = 5_000;
-/// The most values that an object may have without `managedFields`. The status of an application has one for each
+/// The maximum number of values in an object without `managedFields`. The status of an application has one for each
 /// executor that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
 const VALUES: usize = 20_000;
 
-const OF_READERS: &str = "and readers of the object end soon after that: write it flatter";
+const OF_READERS: &str = "and parsers of the object accept little more: write it flatter";
 const OF_OBJECTS: &str = "that an object may have: move what is so long into ConfigMaps or files";
 
-/// The most bytes of a path that are shown to a user: in all longer paths seen so far, the rest only repeats what came
-/// before.
+/// The maximum length in bytes of a path in an error: in all longer paths seen so far, the rest only repeats the
+/// beginning.
 const LONGEST_PATH: usize = 160;
 
 /// The bounds of a JSON text.
@@ -42,7 +42,7 @@ pub struct Bounds {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct Excess {
-    /// Where the value is, or the beginning of that.
+    /// The path of the value, cut if it is very long.
     pub path: String,
     /// The mistake, as the end of a sentence that begins with the path.
     pub why: String,
@@ -56,13 +56,13 @@ impl Bounds {
     /// For an object all of which is parsed.
     pub const OBJECT: Self = Self { levels: LEVELS + 1, ..Self::TYPED };
 
-    /// Returns the first value in `json` that is beyond a bound; none if there is no such value. Its path begins with
-    /// `root`, which is empty for an object; its `metadata.managedFields`, which nobody reads, do not count. For a text
-    /// that is not JSON, the result is any value or none.
+    /// Returns the first value in `json` that is beyond a bound; `None` if there is no such value. The path of the
+    /// value begins with `root`. If `root` is empty, `json` is a whole object, whose `metadata.managedFields` do not
+    /// count, because they are never parsed. For a text that is not JSON, the result is arbitrary.
     pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
         let (bytes, least) = (json.as_bytes(), self.levels.min(self.structures).min(self.values));
-        // A list or a map has two bytes at least, and one of these; so has a value with its comma. Counting them without a branch
-        // takes a tenth of the time of the look below, which few objects need.
+        // Each list or map takes at least two bytes, one of which is counted here; so does each further value with its
+        // comma. Counting without a branch takes a tenth of the time of the scan below, which few objects need.
         let is_sign = |byte: &&u8| (**byte == b'{') | (**byte == b'[') | (**byte == b',');
         if json.len() / 2 < least || bytes.iter().filter(is_sign).count() <= least {
             return None;
@@ -122,7 +122,7 @@ impl Bounds {
     }
 }
 
-/// Whether a value that begins here is that of managedFields.
+/// Whether a value that begins inside `open` is that of managedFields.
 fn is_managed(open: &[Level]) -> bool {
     use Level::Object;
     matches!(open, [Object { field: "metadata", .. }, Object { field: "managedFields", .. }])
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_path_of_what_is_too_deep_is_found() {
+    fn a_value_that_is_too_deep_is_found_with_its_path() {
         let json = json!({"a": "}]{[\\\"", "b": [1, {"c,\"": {"d": {}}}], "e": []}).to_string();
         for (most, path) in [
             (0, Some("spec")),
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn values_are_no_fields() {
+    fn a_text_value_is_not_taken_for_a_field_name() {
         assert_eq!(beyond_levels(r#"{"a": "x", "b": ["y", {}]}"#, "", 2).as_deref(), Some("b[1]"));
     }
 
     #[test]
-    fn any_depth_and_any_text_is_looked_through() {
+    fn json_of_any_depth_and_texts_that_are_not_json_are_scanned() {
         let deep = "[".repeat(1_000_000);
         assert_eq!(beyond_levels(&deep, "", 3).as_deref(), Some("[0][0][0]"));
         for text in ["", "\"", "\"\\", "}", "ü{\"ü", "{\"a\\u00"] {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_maps_and_values_are_counted_and_texts_are_not() {
+    fn lists_maps_and_values_are_counted_but_not_inside_texts() {
         let bounds = Bounds { levels: 9, structures: 4, values: 9 };
         let found = |json: &str| bounds.excess(json, "spec").map(|excess| (excess.path, excess.why));
         let many_structures = format!("is beyond the {STRUCTURES} lists and maps {OF_OBJECTS}");

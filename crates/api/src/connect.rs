@@ -43,11 +43,11 @@ pub struct SparkConnectSpec {
     pub spark_conf: BTreeMap<String, String>,
     /// Any Hadoop properties. Each becomes `spark.hadoop.<key>`.
     pub hadoop_conf: BTreeMap<String, String>,
-    /// The server: the pod that clients connect to, and that asks for executors. `{}` is enough.
+    /// The server: the pod that clients connect to, and that requests executors. `{}` is enough.
     pub server: ConnectServerSpec,
     /// The executors: the pods that do the work. `{}` is enough.
     pub executor: ConnectExecutorSpec,
-    /// Executors that come and go with the work.
+    /// Dynamic allocation of executors.
     pub dynamic_allocation: Option<DynamicAllocation>,
     /// Set to true to stop the server: its pod is deleted, and none is made until it is set to false again.
     /// Default: false.
@@ -69,8 +69,8 @@ pub struct ConnectServerSpec {
     /// `spark.driver.cores`.
     #[schemars(range(min = 1))]
     pub cores: Option<i32>,
-    /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod asks for this plus the
-    /// overhead unless the template has a request. Becomes `spark.driver.memory`.
+    /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod requests this plus the overhead
+    /// unless the template has a request. Becomes `spark.driver.memory`.
     pub memory: Option<String>,
     /// Pod to start from: a Kubernetes PodTemplateSpec. The server runs in its container
     /// `spark-kubernetes-driver`, else in the first one.
@@ -164,13 +164,15 @@ crate::words! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     #[schemars(with = "String")]
     pub enum ConnectState {
-        /// The server's pod is being made, or was made and has never been ready. One that has ended is made anew soon.
+        /// The server's pod is being created, or exists and has never been ready. A pod that has ended is recreated
+        /// soon.
         Provisioning = "Provisioning",
         /// Clients can connect.
         Ready = "Ready",
         /// The server that was ready does not answer or has ended, or is suspended, or sleeps.
         NotReady = "NotReady",
-        /// The server cannot be made, or three in a row have ended by themselves. The next one is made later.
+        /// The server's pod cannot be created, or three servers in a row have ended by themselves. The next attempt
+        /// follows later.
         Failed = "Failed",
         /// Nothing was done yet. A state that we do not know is read as this one.
         #[default]
@@ -233,12 +235,13 @@ impl SparkConnect {
         self.status.as_ref().map_or(ConnectState::New, |status| status.state)
     }
 
-    /// Returns the time at which a connection was open last; none if the gateway has noted none, or no time.
+    /// Returns the time at which a connection was open last; `None` if the gateway's annotation is missing or is not a
+    /// time.
     pub fn last_connection(&self) -> Option<Time> {
         self.annotations().get(annotation::LAST_CONNECTION)?.parse().ok().map(Time)
     }
 
-    /// Returns whether the connections to the server pass the operator's gateway, where there is one.
+    /// Returns whether clients connect to the server through the operator's gateway, if the operator has one.
     pub fn needs_gateway(&self) -> bool {
         self.spec.ttl_seconds_after_idle.is_some() || self.spec.sleep_after_idle_seconds.is_some()
     }
@@ -250,7 +253,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_server_that_the_sdk_of_kubeflow_wrote_is_read() {
+    fn a_spark_connect_of_kubeflows_sdk_is_read() {
         let connect: SparkConnect = serde_json::from_value(json!({
             "metadata": {"name": "spark-connect-0f1e2d3c", "creationTimestamp": null},
             "spec": {
@@ -265,14 +268,14 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_what_it_was_written_as() {
+    fn every_state_is_read_back_as_it_was_written() {
         for state in ConnectState::ALL {
             assert_eq!(serde_json::from_value::<ConnectState>(json!(state)).unwrap(), state);
         }
     }
 
     #[test]
-    fn a_last_connection_that_is_no_time_is_none() {
+    fn a_last_connection_that_is_not_a_time_is_ignored() {
         let mut connect = SparkConnect::new("notebook", SparkConnectSpec::default());
         for (written, read) in [("2024-05-06T07:08:09Z", true), ("yesterday", false)] {
             let annotation = (annotation::LAST_CONNECTION.to_owned(), written.to_owned());

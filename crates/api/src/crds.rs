@@ -4,8 +4,8 @@ use kube_core::{CustomResourceExt, Resource};
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Value, value::RawValue};
 
-/// The fields of a status, for the comparison with an installed definition. Takes a hundredth of the time and of the memory
-/// of a whole definition.
+/// The schema of a status, for the comparison with an installed CustomResourceDefinition. It takes a hundredth of the
+/// time and memory of a whole definition.
 #[derive(Debug)]
 pub struct StatusSchema {
     /// The name of the definition whose objects have the status.
@@ -21,7 +21,8 @@ impl StatusSchema {
         Self { definition: K::crd_name(), version: K::version(&()).into_owned(), schema }
     }
 
-    /// Returns the fields of the status that `installed`, a definition as JSON, would drop, as paths that begin with `status`.
+    /// Returns the fields of the status that `installed`, a CustomResourceDefinition as JSON, would drop, as paths that
+    /// begin with `status`. If `installed` does not serve our version, returns the version instead.
     ///
     /// # Errors
     ///
@@ -34,7 +35,7 @@ impl StatusSchema {
             return Ok(vec![format!("version {}", self.version)]);
         };
         let mut missing = Vec::new();
-        // Schemas stay JSON: as their type, each takes a kilobyte.
+        // Schemas are compared as JSON: as Rust types, each would take a kilobyte.
         let status = &version["schema"]["openAPIV3Schema"]["properties"]["status"];
         compare("status", &self.schema, status, &mut missing);
         Ok(missing)
@@ -50,7 +51,7 @@ pub fn status_schemas() -> [StatusSchema; 3] {
     ]
 }
 
-/// A definition without its metadata: managedFields may be nested deeper than any parser of values goes.
+/// A definition without its metadata, whose managedFields may be nested deeper than serde_json parses.
 #[derive(serde::Deserialize)]
 struct Definition<'t> {
     #[serde(borrow)]

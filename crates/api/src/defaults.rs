@@ -77,9 +77,9 @@ pub fn fill_in(spec: &mut Map<String, Value>) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// Writes what `after` has and `before` has not, at any depth, into `written` where that has no value or `null`.
+/// Writes what `after` has and `before` has not, at any depth, into `written` where `written` has no value or `null`.
 fn complete(written: &mut Value, before: &Value, after: &Value) {
-    /// Fields whose defaults are those of their types, so that `before` has them too.
+    /// Fields whose defaults come from their Rust types, so that `before` has them too.
     const OF_TYPES: [&str; 3] = ["type", "mode", "restartPolicy"];
     for (field, value) in after.as_object().into_iter().flatten() {
         match written.get_mut(field) {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_without_a_value_gets_kubeflows_default_and_what_is_written_stays() {
+    fn unset_fields_get_kubeflows_defaults_and_set_fields_are_kept() {
         let cases: Vec<(Value, serde_json::Map<String, Value>)> =
             serde_saphyr::from_str(include_str!("../../../tests/data/defaults/spec.yaml")).unwrap();
         for (spec, expected) in cases {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_as_it_was_written_is_filled_in_where_nothing_is_written() {
+    fn defaults_are_filled_into_json_without_losing_unknown_fields() {
         let mut spec = json!({
             "type": "", "restartPolicy": {"type": "OnFailure", "onFailureRetries": null}, "driver": null,
             "executor": {"memory": "2g", "wormhole": {"radius": 0}}, "dynamicAllocation": {"enabled": true},

@@ -32,7 +32,7 @@ impl<T> Embedded<T> {
 }
 
 impl<T> Embedded<Vec<T>> {
-    /// Joins `pieces` into one list; none if there are no pieces.
+    /// Joins `pieces` into one list; `None` if there are no pieces.
     pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
         (!pieces.is_empty())
             .then(|| Self::from(pieces.iter().map(|piece| piece.json.clone()).collect::<Value>()))
@@ -56,8 +56,8 @@ impl<T> fmt::Debug for Embedded<T> {
     }
 }
 
-/// The schema of `T` as k8s-openapi has it, with those to which it refers in `$defs` of its own: the program that publishes it
-/// resolves them (`crates/sparkctl/src/embedded.rs`).
+/// The schema of `T` in k8s-openapi, with the schemas to which it refers under `$defs`: the program that writes the
+/// CustomResourceDefinitions resolves these references (`crates/sparkctl/src/embedded.rs`).
 impl<T: JsonSchema> JsonSchema for Embedded<T> {
     fn inline_schema() -> bool {
         true

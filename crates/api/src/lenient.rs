@@ -32,8 +32,8 @@ const LONGEST_ERROR: usize = 1024;
 const LONGEST_METADATA: usize = 16 << 10;
 
 impl<K: DeserializeOwned> Lenient<K> {
-    /// Parses `object`. Returns with it the text that was parsed: the object without `metadata.managedFields`, or
-    /// nothing if that cannot be told apart.
+    /// Parses `object`. Returns with it the text that was parsed: the object without `metadata.managedFields`, or an
+    /// empty text if the fields of the object cannot be told apart.
     pub fn parse(object: &RawValue) -> (Self, Box<str>) {
         let text = without_managed_fields(object);
         let read = text.as_ref().map_err(without_position).and_then(|object| {
@@ -46,7 +46,7 @@ impl<K: DeserializeOwned> Lenient<K> {
             serde_json::from_str(object.get()).map_err(|error| without_position(&error))
         });
         let read = read.map_err(|error| {
-            // It may quote a value of any length.
+            // The error may quote a value of any length.
             let error = excerpt::beginning(error, LONGEST_ERROR);
             Box::new(InvalidObject { error, metadata: readable_metadata(object) })
         });
@@ -56,7 +56,7 @@ impl<K: DeserializeOwned> Lenient<K> {
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Lenient<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // `RawValue` only looks for the end of the value, and needs no more stack for a value that is nested deeper.
+        // `RawValue` only finds the end of the value, and needs no more stack for a value that is nested deeper.
         Box::<RawValue>::deserialize(deserializer).map(|object| Self::parse(&object).0)
     }
 }
@@ -150,9 +150,9 @@ mod tests {
     use kube_core::{ObjectList, PartialObjectMeta, ResourceExt, WatchEvent};
     use serde_json::json;
 
-    /// Once, a watch for changes of Secrets had their contents.
+    /// Otherwise a metadata watch of Secrets would receive their contents.
     #[test]
-    fn who_wants_metadata_gets_no_more() {
+    fn a_metadata_watch_requests_metadata_only() {
         assert!(Lenient::<PartialObjectMeta<Service>>::metadata_api());
         assert!(!Lenient::<Service>::metadata_api());
     }
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn managed_fields_of_any_kind_are_not_looked_at() {
+    fn managed_fields_are_never_parsed() {
         let late = r#"{"manager":"m","operation":"Update","time":"9999-12-31T12:00:00Z","fieldsV1":{}}"#;
         let deep = format!(r#"{{"manager":"m","fieldsV1":{}}}"#, nested(100_000));
         let list = list(&[
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_known_by_its_metadata_and_the_others_are_read() {
+    fn an_unreadable_object_keeps_its_metadata_and_the_others_are_read() {
         let list = list(&[
             service("a", "", "{}"),
             service("typed", "", r#"{"ports":"many"}"#),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_too_deep_is_known_by_its_metadata() {
+    fn an_object_that_is_nested_too_deep_keeps_its_metadata() {
         let text = |levels| {
             format!(
                 r#"{{"metadata":{{"name":"pi"}},"spec":{{"type":"Scala","sparkVersion":"4.0.1","driver":{{"template":{}}},"executor":{{}}}}}}"#,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn of_metadata_that_cannot_be_read_the_rest_is_kept() {
+    fn unreadable_fields_of_metadata_are_left_out_and_the_rest_is_kept() {
         let text = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","creationTimestamp":"9999-12-31T12:00:00Z",
             "labels":{"a":"b"},"finalizers":"one"},"spec":{}}"#;
         let application: Lenient<SparkApplication> = serde_json::from_str(text).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_goes_on_behind_what_cannot_be_read() {
+    fn a_watch_event_with_an_unreadable_object_keeps_its_metadata() {
         let event = format!(r#"{{"type":"MODIFIED","object":{}}}"#, service("deep", "", &nested(4_000)));
         let event: WatchEvent<Lenient<Service>> = serde_json::from_str(&event).unwrap();
         let WatchEvent::Modified(service) = event else { panic!("{event:?}") };
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_written_as_it_was_read_and_one_that_was_not_read_is_not_written() {
+    fn a_readable_object_is_written_as_read_and_an_unreadable_one_never() {
         let read: Lenient<Service> =
             serde_json::from_str(&service("a", "{}", r#"{"clusterIP":"None"}"#)).unwrap();
         assert_eq!(json!(read), json!(read.0.unwrap()));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_what_kubes_own_types_read() {
+    fn a_readable_object_equals_what_kubes_own_types_read() {
         let object = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "é\"\\", "annotations": {"metadata": "{\"managedFields\": []}"}},

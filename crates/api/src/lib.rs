@@ -5,10 +5,10 @@
 
 #![warn(missing_docs)]
 
-/// The names of all labels, annotations, containers, environment variables and configuration keys. Its modules can be reached
-/// from here: `api::conf`.
+/// The names of all labels, annotations, containers, environment variables and configuration keys. Its modules are
+/// re-exported: `api::conf`.
 pub mod names;
-/// The parts of driver and executors: a section of the spec, a container of a pod.
+/// Finds the section of a spec and the container of a pod that belong to a role (driver or executor).
 mod pod_role;
 
 /// `SparkApplication` and its spec.
@@ -27,9 +27,9 @@ pub mod connect;
 /// The default values of fields that the user did not set.
 pub mod defaults;
 
-/// Bounds what it costs to read an object that somebody else has written.
+/// Limits the cost of parsing objects that any user may have written.
 pub mod bounds;
-/// The fields of statuses that installed CustomResourceDefinitions have to keep.
+/// The status fields that installed CustomResourceDefinitions must not drop.
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
 pub mod embedded;
@@ -37,7 +37,7 @@ pub mod embedded;
 pub mod excerpt;
 /// Parses objects that any user of the cluster may have written.
 pub mod lenient;
-/// The settings that `spec.monitoring` asks for.
+/// The settings for `spec.monitoring`.
 pub mod monitoring;
 /// Reads an explicit `null` as an absent field.
 mod nulls;
@@ -46,7 +46,7 @@ mod object_name;
 /// Kubernetes' quantities, such as `1.5Gi`.
 pub mod quantity;
 mod resource_version;
-/// Enums each of whose variants has a text.
+/// Enums whose variants each have a fixed text.
 mod words;
 pub use application::*;
 pub use bounds::{Bounds, Excess};

@@ -35,7 +35,7 @@ pub struct Exporter<'a> {
 }
 
 impl<'a> Monitoring<'a> {
-    /// Returns the monitoring settings of `application`; none if `spec.monitoring` is absent.
+    /// Returns the monitoring settings of `application`; `None` if `spec.monitoring` is absent.
     pub fn of(application: &'a SparkApplication) -> Option<Self> {
         let asked = application.spec.monitoring.as_ref()?;
         Some(Self { application, asked })
@@ -55,7 +55,7 @@ impl<'a> Monitoring<'a> {
         self.own_metrics_properties().map_or_else(|| mounted(METRICS_PROPERTIES), str::to_owned)
     }
 
-    /// Returns the path of the `metrics.properties` that the user has chosen; none if the file comes from the
+    /// Returns the path of the `metrics.properties` that the user has chosen; `None` if the file comes from the
     /// ConfigMap.
     pub fn own_metrics_properties(&self) -> Option<&'a str> {
         let file = stated(&self.asked.metrics_properties_file).map(String::as_str);
@@ -63,7 +63,7 @@ impl<'a> Monitoring<'a> {
         file.or_else(|| configured().filter(|_| stated(&self.asked.metrics_properties).is_none()))
     }
 
-    /// Returns the exporter in the pods of `role`; none if no exporter exposes their metrics.
+    /// Returns the exporter in the pods of `role`; `None` if no exporter exposes their metrics.
     pub fn exporter(&self, role: Role) -> Option<Exporter<'a>> {
         let prometheus = self.asked.prometheus.as_ref().filter(|_| is_exposed(self.asked, role))?;
         let (port, port_name, jar) = (port(prometheus), port_name(prometheus), &prometheus.jmx_exporter_jar);
@@ -72,7 +72,7 @@ impl<'a> Monitoring<'a> {
         Some(Exporter { port, port_name, java_option: format!("-javaagent:{jar}={port}:{configuration}") })
     }
 
-    /// Returns the name of the ConfigMap that the pods of `role` mount; none if they need no ConfigMap. The pods of
+    /// Returns the name of the ConfigMap that the pods of `role` mount; `None` if they need no ConfigMap. The pods of
     /// both roles read the same `metrics.properties`, even if only the metrics of one role are exposed. (In Kubeflow's
     /// operator only pods whose metrics are exposed mount the file; the others log that it is missing and continue.)
     pub fn mounted_by(&self, role: Role) -> Option<String> {

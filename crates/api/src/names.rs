@@ -93,10 +93,12 @@ pub mod annotation {
     /// Name of the scheduler that places the pod.
     pub const SCHEDULER_NAME: &str = "sparkoperator.k8s.io/scheduler-name";
     /// Name of the PodGroup of `scheduling.k8s.io` that the pod belongs to, on the driver only. By this annotation the
-    /// operator recognises the group that it has made for a driver, so drivers have it without the webhook too.
+    /// operator recognises the group that it has created for a driver, so drivers have the annotation without the
+    /// webhook too.
     pub const POD_GROUP: &str = "sparkoperator.k8s.io/pod-group";
     /// Name of a scheduling gate: the pod is not placed before the gate is removed. By this annotation the operator
-    /// recognises executors of Kubernetes' own gangs that have lost the gate, so they have it without the webhook too.
+    /// recognises executors of Kubernetes' own gangs that have lost the gate, so they have the annotation without the
+    /// webhook too.
     pub const SCHEDULING_GATE: &str = "sparkoperator.k8s.io/scheduling-gate";
     /// `{label: value}`: labels that a node must have.
     pub const NODE_SELECTOR: &str = "sparkoperator.k8s.io/node-selector";
@@ -133,22 +135,23 @@ pub mod annotation {
     pub const SCRAPE_PATH: &str = "prometheus.io/path";
     /// Not part of the contract; on a SparkApplication: how it is submitted, `auto`, `native` or `spark-submit`.
     pub const SUBMITTER: &str = "sparkoperator.k8s.io/submitter";
-    /// Not part of the contract; on a SparkApplication: `"true"` if an edit of what executors have from their template is for the
-    /// next executor, any other value if it ends the run. Without it, the admin's setting counts.
+    /// Not part of the contract; on a SparkApplication: `"true"` if an edit of fields that executors get from their pod
+    /// template applies to executors created later, any other value if such an edit ends the run. Without this
+    /// annotation, the admin's setting (`--partial-restart`) counts.
     pub const PARTIAL_RESTART: &str = "sparkoperator.k8s.io/partial-restart";
-    /// Not part of the contract; on a driver whose executors' template is written anew after edits: the fingerprint of that
-    /// template.
+    /// Not part of the contract; on a driver whose executors' pod template is replaced after edits: the fingerprint of
+    /// that template.
     pub const TEMPLATE: &str = "sparkoperator.k8s.io/template";
-    /// Not part of the contract; on a SparkApplication: a new value of this annotation runs an application again that
-    /// has ended.
+    /// Not part of the contract; on a SparkApplication: a new value of this annotation starts another run of an
+    /// application that has ended.
     pub const RERUN: &str = "sparkoperator.k8s.io/rerun";
     /// Not part of the contract; on a ScheduledSparkApplication: a new value of this annotation creates an application
     /// at once. The new application gets the same annotation.
     pub const TRIGGER: &str = "sparkoperator.k8s.io/trigger";
-    /// Not part of the contract; on a server of a SparkConnect: the hash of what its pod was made from.
+    /// Not part of the contract; on a server of a SparkConnect: the hash of the settings that its pod was created from.
     pub const SERVER_HASH: &str = "sparkoperator.k8s.io/server-hash";
-    /// Not part of the contract; on a SparkConnect: the time at which a connection was open last, in RFC 3339. The gateway
-    /// writes it when a client connects, and again while a connection is open. A sleeping server wakes by it.
+    /// Not part of the contract; on a SparkConnect: the time at which a connection was open last, in RFC 3339. The
+    /// gateway writes it when a client connects, and again while a connection is open. It wakes a sleeping server.
     pub const LAST_CONNECTION: &str = "sparkoperator.k8s.io/last-connection";
     /// Not part of the contract; on a SparkApplication: the slot of the schedule for which the application was created,
     /// in RFC 3339.
@@ -177,12 +180,13 @@ pub mod finalizer {
 
 /// Types of conditions of an application, beside those for its states.
 pub mod condition {
-    /// The API server refuses the executors of the run, which has none.
+    /// The run has no executors, because the API server refuses them.
     pub const EXECUTORS_REFUSED: &str = "ExecutorsRefused";
-    /// The application is on its way to what its spec asks for. Flux, Helm and others judge objects by this condition and
-    /// the next one (kstatus of kubernetes-sigs/cli-utils); each is there while it holds.
+    /// The application is not yet in the state that its spec requires. Flux, Helm and others judge objects by this
+    /// condition and by [`STALLED`] (kstatus of kubernetes-sigs/cli-utils); each of the two is present only while it is
+    /// true.
     pub const RECONCILING: &str = "Reconciling";
-    /// The application has failed, and nothing more is tried.
+    /// The application has failed and is not retried.
     pub const STALLED: &str = "Stalled";
 }
 
@@ -198,7 +202,7 @@ pub mod connect_condition {
     pub const GATEWAY_MISSING: &str = "GatewayMissing";
     /// The server has no executors, because the API server refuses them.
     pub const EXECUTORS_REFUSED: &str = "ExecutorsRefused";
-    /// The web UI has no Ingress, because the admin's format makes no valid address of this name and namespace.
+    /// The web UI has no Ingress, because the admin's URL format yields no valid URL for this name and namespace.
     pub const INGRESS_MISSING: &str = "IngressMissing";
 }
 
@@ -223,7 +227,7 @@ pub mod volume {
     /// The name prefix of volumes that are scratch space. Spark itself mounts these volumes; the webhook does not
     /// change them.
     pub const LOCAL_DIR_PREFIX: &str = "spark-local-dir-";
-    /// The placeholder in the name of a claim for which Spark generates a name that only this pod uses.
+    /// The placeholder in the name of a PersistentVolumeClaim that Spark replaces by a name that only this pod uses.
     pub const ON_DEMAND: &str = "OnDemand";
 
     /// Returns whether `mount`, an entry of `volumeMounts`, mounts a volume that is scratch space.
@@ -237,7 +241,7 @@ pub mod volume {
     pub const HADOOP_CONFIG_MAP: &str = "hadoop-configmap-volume";
     /// The volume of `spec.sparkConfigMap`.
     pub const SPARK_CONFIG_MAP: &str = "spark-configmap-volume";
-    /// The part that is in the name of each claim which Spark creates for a single driver. A number follows it.
+    /// The part in the name of each PersistentVolumeClaim that Spark creates for a single driver. A number follows it.
     pub const DRIVER_CLAIM: &str = "-driver-pvc-";
     /// Spark's volume for the driver's ConfigMap, which `spark-submit` creates after all other objects.
     pub const SPARK_CONF_DRIVER: &str = "spark-conf-volume-driver";
@@ -277,7 +281,7 @@ pub mod env {
     pub const SPARK_DRIVER_BIND_ADDRESS: &str = "SPARK_DRIVER_BIND_ADDRESS";
     /// Directories for scratch space, separated by commas.
     pub const SPARK_LOCAL_DIRS: &str = "SPARK_LOCAL_DIRS";
-    /// The address of a server's pod.
+    /// The IP address of the pod of a Spark Connect server.
     pub const POD_IP: &str = "POD_IP";
     /// The token that clients of a server of Spark Connect have to send; Spark 4.1 and later.
     pub const SPARK_CONNECT_AUTHENTICATE_TOKEN: &str = "SPARK_CONNECT_AUTHENTICATE_TOKEN";
@@ -311,7 +315,7 @@ pub mod conf {
     pub const IMAGE_PULL_SECRETS: &str = "spark.kubernetes.container.image.pullSecrets";
     /// Python's major version.
     pub const PYTHON_VERSION: &str = "spark.kubernetes.pyspark.pythonVersion";
-    /// Memory beside the heap, as a fraction of the heap.
+    /// Memory overhead (memory outside the heap), as a fraction of the heap.
     pub const MEMORY_OVERHEAD_FACTOR: &str = "spark.kubernetes.memoryOverheadFactor";
     /// Whether Spark uses memory outside the heap: `true` or `false`.
     pub const OFF_HEAP: &str = "spark.memory.offHeap.enabled";
@@ -323,7 +327,7 @@ pub mod conf {
     pub const WAIT_APP_COMPLETION: &str = "spark.kubernetes.submission.waitAppCompletion";
     /// Name of the driver's pod.
     pub const DRIVER_POD_NAME: &str = "spark.kubernetes.driver.pod.name";
-    /// Address under which the driver reaches the API server.
+    /// URL at which the driver reaches the API server.
     pub const DRIVER_MASTER: &str = "spark.kubernetes.driver.master";
     /// The component that creates the executors' pods: [`DIRECT`], `statefulset`, `deployment`, or the name of a class.
     pub const PODS_ALLOCATOR: &str = "spark.kubernetes.allocation.pods.allocator";
@@ -343,9 +347,9 @@ pub mod conf {
     pub const DRIVER_SERVICE_LABEL_PREFIX: &str = "spark.kubernetes.driver.service.label.";
     /// Prefix of the annotations of the driver's Service; followed by the key of an annotation.
     pub const DRIVER_SERVICE_ANNOTATION_PREFIX: &str = "spark.kubernetes.driver.service.annotation.";
-    /// Whether the number of executors follows the work: `true` or `false`.
+    /// Whether dynamic allocation is on: `true` or `false`.
     pub const DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.enabled";
-    /// The pause between two messages by which an executor tells the driver that it lives.
+    /// The interval between two heartbeats of an executor to its driver.
     pub const HEARTBEAT_INTERVAL: &str = "spark.executor.heartbeatInterval";
     /// The key that Kubeflow's operator reads instead of [`DYNAMIC_ALLOCATION`]; Spark has no such key.
     pub const DYNAMIC_ALLOCATION_KUBEFLOW: &str = "spark.dynamicallocation.enabled";
@@ -365,14 +369,14 @@ pub mod conf {
     pub const UI_PORT: &str = "spark.ui.port";
     /// The text that the web UI puts in front of its links: the path under which users reach the UI.
     pub const UI_PROXY_BASE: &str = "spark.ui.proxyBase";
-    /// The text that the web UI puts in front of the addresses that it redirects to.
+    /// The text that the web UI puts in front of the URLs that it redirects to.
     pub const UI_PROXY_REDIRECT_URI: &str = "spark.ui.proxyRedirectUri";
-    /// Whether executors transfer their data to others before they are stopped: `true` or `false`.
+    /// Whether executors transfer their data to other executors before they are stopped: `true` or `false`.
     pub const DECOMMISSION: &str = "spark.decommission.enabled";
     /// Whether executors are kept while their shuffle data is needed: `true` or `false`.
     pub const SHUFFLE_TRACKING: &str = "spark.dynamicAllocation.shuffleTracking.enabled";
-    /// The longest time for which executors with shuffle data are kept, in Java's notation; without a unit,
-    /// milliseconds.
+    /// The maximum time for which executors with shuffle data are kept, in Java's notation; a number without a unit
+    /// means milliseconds.
     pub const SHUFFLE_TRACKING_TIMEOUT: &str = "spark.dynamicAllocation.shuffleTracking.timeout";
 
     /// Properties with the tokens by which Spark authenticates to the API server, or with the paths of files that
@@ -391,7 +395,7 @@ pub mod conf {
         format!("spark.{}.{suffix}", role.as_str())
     }
 
-    /// Returns the prefixes of the node selector of the role's pods, in order of precedence, the last one last; each is
+    /// Returns the prefixes of the node selector of the role's pods, of which the last one takes precedence; each is
     /// followed by the key of a node label.
     pub fn node_selector_prefixes(role: Role) -> [String; 2] {
         [NODE_SELECTOR_PREFIX.to_owned(), kubernetes(role, "node.selector.")]
@@ -403,11 +407,11 @@ pub mod conf {
     pub const CORES: &str = "cores";
     /// Size of the heap, in Java's notation; a number without a unit means MiB.
     pub const MEMORY: &str = "memory";
-    /// Memory beside the heap, in Java's notation; a number without a unit means MiB.
+    /// Memory overhead (memory outside the heap), in Java's notation; a number without a unit means MiB.
     pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
-    /// Minimum of the memory beside the heap, in Java's notation; without a unit, MiB. Spark 4.0 and later.
+    /// Minimum of the memory overhead, in Java's notation; a number without a unit means MiB. Spark 4.0 and later.
     pub const MEMORY_OVERHEAD_LEAST: &str = "minMemoryOverhead";
-    /// Memory beside the heap, as a fraction of the heap; Spark 3.3 and later.
+    /// Memory overhead, as a fraction of the heap; Spark 3.3 and later.
     pub const MEMORY_OVERHEAD_FACTOR_OF_ROLE: &str = "memoryOverheadFactor";
     /// JVM options.
     pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Takes object members that are `null` out of `document`, at any depth. `null` elements of lists are kept, because
+/// Removes object members that are `null` from `document`, at any depth. `null` elements of lists are kept, because
 /// removing an element would change the positions of the others.
 pub(super) fn remove_nulls(document: &mut Value) {
     if let Value::Object(members) = document {
@@ -69,7 +69,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn null_members_go_and_null_elements_stay() {
+    fn null_members_are_removed_and_null_elements_are_kept() {
         let mut document = json!({"a": null, "b": {"c": null, "d": [null, {"e": null}]}, "f": false});
         remove_nulls(&mut document);
         assert_eq!(document, json!({"b": {"d": [null, {}]}, "f": false}));

@@ -44,20 +44,20 @@ impl ObjectKind {
         ObjectKey { kind: self, name: name.into() }
     }
 
-    /// Returns the kind as kube's clients want it.
+    /// Returns the kind as the type that kube's dynamic clients take.
     pub fn resource(&self) -> ApiResource {
         let (group, version) = self.api_version.split_once('/').unwrap_or(("", &self.api_version));
         ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &self.kind))
     }
 
-    /// Returns the path of the objects of this kind in a namespace.
+    /// Returns the API server's URL path of the objects of this kind in a namespace.
     pub fn path(&self, namespace: &str) -> String {
         DynamicObject::url_path(&self.resource(), Some(namespace))
     }
 }
 
 impl ObjectKey {
-    /// Returns the key of `object`; none if the object lacks a part of it.
+    /// Returns the key of `object`; `None` if `object` lacks its API version, kind or name.
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let (api_version, kind) = (text(&object["apiVersion"])?.into(), text(&object["kind"])?.into());
@@ -87,7 +87,7 @@ mod tests {
     use super::ObjectKind;
 
     #[test]
-    fn a_kind_has_the_path_that_the_api_server_has_for_it_and_a_text_that_is_its_alone() {
+    fn a_kind_has_its_api_path_and_a_unique_text() {
         let kinds = [
             ObjectKind::CONFIG_MAP,
             ObjectKind::INGRESS,
@@ -97,7 +97,7 @@ mod tests {
             ObjectKind::SERVICE,
             ObjectKind::new("scheduling.volcano.sh/v1beta1", "PodGroup"),
         ];
-        let told = kinds.map(|kind| format!("{kind} {}\n", kind.path("a")));
-        assert_eq!(told.concat(), include_str!("../../../tests/data/kinds.txt"));
+        let texts = kinds.map(|kind| format!("{kind} {}\n", kind.path("a")));
+        assert_eq!(texts.concat(), include_str!("../../../tests/data/kinds.txt"));
     }
 }

@@ -14,11 +14,11 @@ use serde_json::Value;
 
 use super::{Embedded, embedded};
 
-/// The driver: the process that runs the application's main function and asks for executors.
+/// The driver: the process that runs the application's main function and requests executors.
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverSpec {
-    /// What it has in common with the others; in the manifest its fields stand beside these.
+    /// The fields that driver and executors share; in the manifest they are at the same level as these.
     #[serde(flatten)]
     pub pod: SparkPodSpec,
 
@@ -40,7 +40,7 @@ pub struct DriverSpec {
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExecutorSpec {
-    /// What it has in common with the others; in the manifest its fields stand beside these.
+    /// The fields that driver and executors share; in the manifest they are at the same level as these.
     #[serde(flatten)]
     pub pod: SparkPodSpec,
 
@@ -53,7 +53,7 @@ pub struct ExecutorSpec {
     pub delete_on_termination: Option<bool>,
 }
 
-/// What driver and executors have in common. `<role>` in a conf key is `driver` or `executor`.
+/// The fields that driver and executors share. `<role>` in a conf key is `driver` or `executor`.
 #[kubernetes_json]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SparkPodSpec {
@@ -73,14 +73,14 @@ pub struct SparkPodSpec {
     /// CPU limit of the pod as a Kubernetes quantity, for instance `1200m`. Default: none. Becomes
     /// `spark.kubernetes.<role>.limit.cores`.
     pub core_limit: Option<String>,
-    /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod asks for this plus the
-    /// overhead. Default: `1g`, unless sparkConf says `spark.<role>.memory`, which this becomes.
+    /// Heap of the Java virtual machine, in Java's notation: `512m`, `4g`. The pod requests this plus the overhead.
+    /// Default: `1g`, unless sparkConf says `spark.<role>.memory`, which this becomes.
     pub memory: Option<String>,
-    /// Memory limit of the Spark container, in Java's or Kubernetes' notation: `6g`, `6Gi`. Default: what
-    /// Spark makes it, which is `memory` plus the overhead.
+    /// Memory limit of the Spark container, in Java's or Kubernetes' notation: `6g`, `6Gi`. Default: Spark's, which is
+    /// `memory` plus the overhead.
     pub memory_limit: Option<String>,
-    /// Memory of the pod beside the heap (native memory, Python processes), in Java's notation. Default:
-    /// `memory` times `memoryOverheadFactor`, at least 384m. Becomes `spark.<role>.memoryOverhead`.
+    /// Memory overhead: memory of the pod outside the heap (native memory, Python processes), in Java's notation.
+    /// Default: `memory` times `memoryOverheadFactor`, at least 384m. Becomes `spark.<role>.memoryOverhead`.
     pub memory_overhead: Option<String>,
     /// GPUs of the Spark container.
     pub gpu: Option<GpuSpec>,
@@ -154,7 +154,7 @@ pub struct SparkPodSpec {
 }
 
 impl SparkPodSpec {
-    /// Returns the user's template; null if there is none.
+    /// Returns the user's template; `null` if there is none.
     pub fn template(&self) -> &Value {
         self.template.as_ref().map_or(&Value::Null, Embedded::json)
     }

@@ -4,11 +4,11 @@ use crate::{Role, SparkApplicationSpec, SparkPodSpec, container};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use std::collections::BTreeSet;
 
-/// Returns the index of the container in which Spark or `spark-submit` runs: the one with one of `names`, which Spark uses
-/// by itself, else the only one, else the first whose first argument is `driver` or `executor`, as Spark sets it; none if
-/// nothing tells. Of each container, `containers` has the name and the first argument; the last two rules leave out those
-/// whose name is in `sidecars`. Spark keeps the name that the container has in the user's template, where it takes the
-/// first one (`KubernetesUtils.selectSparkContainer`).
+/// Returns the index of the container in which Spark or `spark-submit` runs: the container with one of `names`, which
+/// are Spark's own, else the only container, else the first one whose first argument is `driver` or `executor`, as
+/// Spark sets it; `None` if no rule applies. `containers` has the name and the first argument of each container; the
+/// last two rules ignore containers whose names are in `sidecars`. The name can be any: Spark takes the first container
+/// of the user's template and keeps its name (`KubernetesUtils.selectSparkContainer`).
 pub fn spark_container<'a>(
     names: &[&str],
     containers: impl IntoIterator<Item = (Option<&'a str>, Option<&'a str>), IntoIter: Clone>,

@@ -16,7 +16,7 @@ const DECIMAL: [&str; 10] = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
 /// The suffixes for powers of 1024, from 1 on.
 const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
-/// Returns the amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; none if `text`
+/// Returns the amount in thousandths of the unit (bytes or cores), so that `200m` and `0.2` are equal; `None` if `text`
 /// is not a quantity.
 ///
 /// Follows apimachinery's `resource.Quantity`: decimal digits with an optional fraction, then one of the suffixes n, u,
@@ -26,8 +26,8 @@ pub fn amount(text: &str) -> Option<i128> {
     parts(text, 3).map(|(amount, _)| amount)
 }
 
-/// Returns the quantity in Kubernetes' canonical form: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; none if `text` is
-/// not a quantity. Redundant signs and zeros are removed; Kubernetes keeps some of them.
+/// Returns the quantity in Kubernetes' canonical form: `1024Mi` becomes `1Gi`, `0.5` becomes `500m`; `None` if `text`
+/// is not a quantity. Redundant signs and zeros are removed; Kubernetes keeps some of them.
 pub fn canonical(text: &str) -> Option<String> {
     const DIGITS: i32 = 9;
     const ONE: i128 = 10_i128.pow(DIGITS.unsigned_abs());
@@ -35,8 +35,8 @@ pub fn canonical(text: &str) -> Option<String> {
     if amount == 0 {
         return Some("0".to_owned());
     }
-    // As in Kubernetes, a binary amount above `i64::MAX` is cut to `i64::MAX`; an amount below 1024 or with a fraction
-    // has no binary suffix.
+    // As in Kubernetes, a binary amount above `i64::MAX` is capped at `i64::MAX`; an amount below 1024 or with a
+    // fraction has no binary suffix.
     let amount = if form == Form::Binary { amount.min(i128::from(i64::MAX) * ONE) } else { amount };
     if form == Form::Binary && amount % ONE == 0 && (amount / ONE).abs() >= 1024 {
         let (number, exponent) = divided(amount / ONE, 1024, BINARY.len() - 1);
@@ -126,7 +126,7 @@ mod tests {
     use super::{amount, canonical, from_java, of_resource};
 
     #[test]
-    fn equal_amounts_are_equal_however_they_are_written() {
+    fn amounts_are_equal_in_every_notation() {
         let cases = include_str!("../../../tests/data/quantities/equal.json");
         for [one, other] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert!(amount(one).is_some(), "{one}");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_quantity_has_no_amount() {
+    fn a_text_that_is_not_a_quantity_has_no_amount() {
         for text in ["", "Gi", "1g", "1 Gi", "1.2.3", "1e", "1e3m", "--1", "1-2", ".", "1E999999999"] {
             assert_eq!(amount(text), None, "{text}");
         }
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_written_as_a_person_would() {
+    fn bytes_are_written_in_the_largest_whole_unit_and_others_as_numbers() {
         let cases = include_str!("../../../tests/data/quantities/for-people.json");
         for [resource, text, written] in serde_json::from_str::<Vec<[&str; 3]>>(cases).unwrap() {
             assert_eq!(of_resource(resource, amount(text).unwrap()), written);

@@ -1,5 +1,5 @@
-//! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is made from
-//! it.
+//! Defines `ScheduledSparkApplication`: a template of applications and the times at which an application is created
+//! from it.
 
 use api_derive::kubernetes_json;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -32,15 +32,15 @@ pub struct ScheduledSparkApplicationSpec {
     /// Time zone of the schedule: a name such as `Europe/Berlin`, `UTC`, or `Local`, the zone of the
     /// operator's container, which is the default.
     pub time_zone: Option<String>,
-    /// The spec of each SparkApplication that is made.
+    /// The spec of each SparkApplication that is created.
     pub template: SparkApplicationSpec,
-    /// Set to true to make no more applications; those that run go on. Default: false.
+    /// Set to true to create no more applications; those that run continue. Default: false.
     pub suspend: Option<bool>,
-    /// What to do if an application still runs when the next is due. `Allow` (the default): make it nevertheless;
-    /// `Forbid`: wait for the end of that which runs; `Replace`: delete that which runs first.
+    /// What to do if an application still runs when the next is due. `Allow` (the default): create it nevertheless;
+    /// `Forbid`: wait until the running one has ended; `Replace`: delete the running one first.
     pub concurrency_policy: Option<ConcurrencyPolicy>,
-    /// How many seconds late an application may be made, where it could not be made in time. One that would be later
-    /// is not made at all. Default: however late.
+    /// Maximum delay, in seconds, of an application that could not be created in time; after that it is not created at
+    /// all. Default: no maximum.
     pub starting_deadline_seconds: Option<i64>,
     /// Number of completed applications to keep. Default: 1.
     pub successful_run_history_limit: Option<i32>,
@@ -54,11 +54,11 @@ pub struct ScheduledSparkApplicationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
 pub struct ScheduledSparkApplicationStatus {
-    /// When the last application was made.
+    /// When the last application was created.
     pub last_run: Option<Time>,
     /// When the next application is due; absent while none is.
     pub next_run: Option<Time>,
-    /// Name of the last application that was made.
+    /// Name of the last application that was created.
     pub last_run_name: Option<String>,
     /// Names of the completed applications that were kept, newest first.
     pub past_successful_run_names: Vec<String>,
@@ -69,18 +69,19 @@ pub struct ScheduledSparkApplicationStatus {
     pub schedule_state: ScheduleState,
     /// What is wrong with the schedule, its time zone or its template.
     pub reason: Option<String>,
-    /// Every time of the schedule up to this one is dealt with: its application was made, or it was skipped or
-    /// missed.
+    /// Every time of the schedule up to this one is handled: its application was created, or it was skipped or missed.
     pub handled_until: Option<Time>,
-    /// The time of the schedule whose application is due and waits: for the end of another, or until it can be made.
+    /// The time of the schedule whose application is due and waits: until another one has ended, or until it can be
+    /// created.
     pub pending_run: Option<Time>,
-    /// The schedule that the times here are of. An edited one counts from when the edit was seen.
+    /// The schedule that the times in this status belong to. An edited schedule counts from the time at which the
+    /// operator saw the edit.
     pub observed_schedule: Option<String>,
-    /// The time zone beside it.
+    /// The time zone that the times in this status belong to.
     pub observed_time_zone: Option<String>,
-    /// Since when it is as it is; `@every` counts from here.
+    /// Time since which schedule and time zone are unchanged; `@every` counts from this time.
     pub scheduled_since: Option<Time>,
-    /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are not made up for.
+    /// Whether the schedule was suspended when it was seen last. Times that pass meanwhile are skipped.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub suspended: bool,
     /// The value of the annotation `sparkoperator.k8s.io/trigger` that was acted on last.
@@ -94,11 +95,11 @@ reads_null_as_absent!("spec": ScheduledSparkApplicationSpec, "status": Scheduled
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(with = "String")]
 pub enum ConcurrencyPolicy {
-    /// Make the next one beside it.
+    /// Create the next application beside the running one.
     Allow,
-    /// Wait for its end.
+    /// Wait until the running application has ended.
     Forbid,
-    /// Delete it, and make the next one when it is gone.
+    /// Delete the running application, and create the next one when it is gone.
     Replace,
     /// A string that is none of them: the operator warns of it, and treats it as `Allow`.
     #[serde(untagged)]
@@ -127,7 +128,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_schedule_that_go_wrote_is_read() {
+    fn a_schedule_written_by_a_go_program_is_read() {
         let written = json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "ScheduledSparkApplication",
             "metadata": {"name": "nightly", "creationTimestamp": null},
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_by_its_path() {
+    fn a_field_that_cannot_be_read_is_named_by_its_path() {
         let cases = include_str!("../../../tests/data/schedules-refused.json");
         for (spec, complaint) in serde_json::from_str::<Vec<(Value, String)>>(cases).unwrap() {
             let object = json!({"metadata": {}, "spec": spec});
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_schedule_state_is_what_it_was_written_as() {
+    fn every_schedule_state_is_written_back_as_it_was_read() {
         for name in ["", "Validating", "Scheduled", "FailedValidation"] {
             let state: ScheduleState = serde_json::from_value(json!(name)).unwrap();
             assert_eq!(serde_json::to_value(state).unwrap(), json!(name));

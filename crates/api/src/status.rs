@@ -61,8 +61,8 @@ reads_null_as_absent!("status": SparkApplicationStatus);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationState {
     /// SUBMITTED, RUNNING, SUCCEEDING, COMPLETED, FAILING, FAILED, SUBMISSION_FAILED, PENDING_RERUN, INVALIDATING,
-    /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent until then, since programs such as Airflow take an empty
-    /// state for that of an application that has begun.
+    /// SUSPENDING, SUSPENDED, RESUMING or UNKNOWN. Absent before the first of them, since programs such as Airflow take
+    /// an empty state for that of a started application.
     #[serde(skip_serializing_if = "crate::is_default")]
     #[schemars(default)]
     pub state: State,
@@ -96,13 +96,13 @@ crate::words! {
         PendingRerun = "PENDING_RERUN",
         /// The spec was edited: what belonged to the old one is being deleted.
         Invalidating = "INVALIDATING",
-        /// The driver ended well; whether to run again is being decided.
+        /// The driver succeeded; whether the application runs again is being decided.
         Succeeding = "SUCCEEDING",
-        /// The driver failed; whether to run again is being decided.
+        /// The driver failed; whether the application runs again is being decided.
         Failing = "FAILING",
         /// The pods are being deleted because `suspend` is true.
         Suspending = "SUSPENDING",
-        /// No pods, and none will be made until `suspend` is false.
+        /// No pods, and none will be created until `suspend` is false.
         Suspended = "SUSPENDED",
         /// `suspend` is false again; the next run is about to be submitted.
         Resuming = "RESUMING",
@@ -153,22 +153,22 @@ pub struct DriverInfo {
     pub pod_name: Option<String>,
 }
 
-/// What became of an executor, from the phase of its pod.
+/// State of an executor, from the phase of its pod.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "UPPERCASE")]
 #[schemars(with = "String")]
 pub enum ExecutorState {
-    /// Its pod waits for a node, an image or a volume.
+    /// Its pod is pending: it waits for a node, an image or a volume.
     Pending,
-    /// It works, or could.
+    /// Its pod is running.
     Running,
     /// It has ended with exit code 0.
     Completed,
     /// It has ended otherwise.
     Failed,
-    /// Neither of the others. Also what a state that we do not know is read as.
+    /// None of the other states. Also what a state that we do not know is read as.
     #[default]
     #[serde(other)]
     Unknown,
@@ -223,7 +223,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_state_is_what_its_name_says() {
+    fn every_state_is_read_from_its_name() {
         for state in State::ALL {
             assert_eq!(state.to_string().parse(), Ok(state));
             assert_eq!(serde_json::from_value::<State>(json!(state)).unwrap(), state);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_go_wrote_is_read() {
+    fn a_status_written_by_a_go_program_is_read_and_written_back() {
         let mut written = json!({
             "applicationState": {"state": "SUBMITTED"},
             "driverInfo": {"podName": "pi-driver", "webUIPort": 4040}, "executorState": null,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn executors_in_a_state_of_the_future_are_unknown() {
+    fn an_executor_state_that_we_do_not_know_is_read_as_unknown() {
         let states: Vec<ExecutorState> = serde_json::from_value(json!(["RUNNING", "MIGRATING"])).unwrap();
         assert_eq!(states, [ExecutorState::Running, ExecutorState::Unknown]);
     }

@@ -1,10 +1,11 @@
 //! Plans the auxiliary objects of an application: Services, Ingresses and PodDisruptionBudgets. The driver does not
 //! depend on them: a missing auxiliary object never keeps a driver from running.
 //!
-//! The Services and Ingresses, and the objects of extensions, are compared with those that the application should have. The
-//! comparison takes place in every reconcile of the application. So what others have edited or deleted is repaired,
-//! what the spec no longer asks for is deleted, and a new run takes over the objects of the previous run. This work
-//! never delays the application: it is done in the background, and retried with growing pauses if it fails.
+//! The Services and Ingresses, and the objects of extensions, are compared with those that the application should have.
+//! The comparison takes place in every reconcile of the application. So objects that other programs have edited or
+//! deleted are repaired, objects that the spec no longer requires are deleted, and a new run takes over the objects of
+//! the previous run. This work never delays the application: it is done in the background, and retried with growing
+//! pauses if it fails.
 
 use crate::extension::{Extensions, View};
 use api::{DriverInfo, ObjectKey, ObjectKind, SparkApplication, SparkApplicationStatus, State, label, role};
@@ -37,7 +38,7 @@ pub struct AuxiliaryObject {
     /// The uid of the application that controls the object.
     pub owner: String,
     pub terminating: bool,
-    /// The cluster IP of a Service; none for an Ingress and for a Service without a cluster IP.
+    /// The cluster IP of a Service; `None` for an Ingress and for a Service without a cluster IP.
     pub cluster_ip: Option<String>,
     /// The addresses of an Ingress, as [`addresses`] returns them.
     pub addresses: Vec<String>,
@@ -64,10 +65,10 @@ pub struct Try {
     /// How many attempts were made in a row. An attempt belongs to the row if it begins within twice the pause after
     /// the attempt before. The number grows if the attempts fail, or if another program keeps undoing them.
     pub count: u32,
-    /// When the last attempt ended; none while it is running.
+    /// When the last attempt ended; `None` while it is running.
     pub ended: Option<Timestamp>,
-    /// The submission id of the run for which the last attempt has made the object as it should be; none if it has failed, or
-    /// deleted the object.
+    /// The submission id of the run for which the last attempt has created or changed the object as required; `None` if
+    /// it has failed, or deleted the object.
     pub made_for: Option<String>,
     /// The addresses that the last attempt gives to an Ingress. They count as taken before the watch reports the Ingress, so
     /// that two applications cannot get the same address at the same time.
@@ -77,7 +78,7 @@ pub struct Try {
 /// The first pause between two attempts for the same object: long enough for the watch to report the result of the
 /// first attempt.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest pause between two attempts. A user who has corrected the cause of a failure does not wait longer than
+/// The maximum pause between two attempts. A user who has corrected the cause of a failure does not wait longer than
 /// this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
@@ -96,8 +97,8 @@ impl Try {
 }
 
 impl AuxiliaryObject {
-    /// Reads an object of this kind. Returns it together with the name of the application that controls it; none if no
-    /// application controls it.
+    /// Reads an object of this kind. Returns it together with the name of the application that controls it; `None` if
+    /// no application controls it.
     pub fn of(kind: &ObjectKind, object: &Value, extensions: &Extensions) -> Option<(String, Self)> {
         let metadata = &object["metadata"];
         let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -117,7 +118,7 @@ impl AuxiliaryObject {
     }
 }
 
-/// Returns the application that controls an object, of the `owners` of the object.
+/// Returns the SparkApplication among `owners`, the owner references of an object, that controls the object.
 pub fn controlling_application(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     let application = SparkApplication::kind(&());
     owners.iter().find(|owner| owner.controller == Some(true) && owner.kind == application)
@@ -153,7 +154,7 @@ fn certificates(tls: &Value) -> Value {
     if kept.is_empty() { Value::Null } else { kept.into() }
 }
 
-/// Returns the merge patch that changes the existing object `there` to `wanted`; none if nothing differs.
+/// Returns the merge patch that changes the existing object `there` to `wanted`; `None` if nothing differs.
 ///
 /// Labels and annotations that other programs have added are kept as long as the run is the same, because cloud
 /// controllers write some. If the object belongs to another run, they are removed.
@@ -206,8 +207,8 @@ impl View<'_> {
             rest.is_zero()
         };
         let kept = kept(self.application, status, admins);
-        // An object of an extension is deleted at the end of its run, before the next run makes another one of the same name.
-        // One that is left then was made while the run ended.
+        // An object of an extension is deleted at the end of its run, before the next run creates another one of the
+        // same name. An object that is left then was created while the run ended.
         let is_idle = matches!(state, State::Completed | State::Failed | State::Suspended);
         let is_of_core = |kind: &ObjectKind| [ObjectKind::SERVICE, ObjectKind::INGRESS].contains(kind);
         let is_unwanted = |object: &&AuxiliaryObject| {
@@ -251,15 +252,15 @@ impl View<'_> {
     pub(crate) fn note_ui(&self, status: &mut SparkApplicationStatus) {
         let exposed = ui(self.application, &self.policy.submission.exposure);
         let Some(exposed) = exposed else { return forget_ui(status) };
-        let standing = |key: &ObjectKey| self.there().find(|there| there.child == *key);
-        let is_made = |key: &ObjectKey| standing(key).is_some() || self.seen.auxiliary.has_made(key, status);
+        let existing = |key: &ObjectKey| self.there().find(|there| there.child == *key);
+        let is_made = |key: &ObjectKey| existing(key).is_some() || self.seen.auxiliary.has_made(key, status);
         let service = ObjectKind::SERVICE.named(&*exposed.service);
         let has_service = is_made(&service);
         let has_ingress = is_made(&ObjectKind::INGRESS.named(&*exposed.ingress));
         let url = exposed.url(self.application, status.spark_application_id.as_deref());
         let info = &mut status.driver_info;
         if has_service {
-            let ip = standing(&service).and_then(|service| service.cluster_ip.as_ref());
+            let ip = existing(&service).and_then(|service| service.cluster_ip.as_ref());
             info.web_ui_address = ip.map(|ip| {
                 let host = if ip.contains(':') { format!("[{ip}]") } else { ip.clone() };
                 format!("{host}:{}", exposed.port)
@@ -288,7 +289,8 @@ fn forget_ui(status: &mut SparkApplicationStatus) {
 }
 
 impl AuxiliaryObjects {
-    /// Returns what an object of an extension waits for, with its kind and name; none if it does not wait or is not known.
+    /// Returns what an object of an extension waits for, with its kind and name; `None` if it does not wait or is not
+    /// known.
     pub fn waiting(&self, object: &ObjectKey) -> Option<String> {
         let there = self.there.iter().find(|there| there.child == *object)?;
         Some(format!("{} {}: {}", object.kind.kind, object.name, there.waiting.as_ref()?))
@@ -325,14 +327,15 @@ fn kept(
     ui(application, admins).into_iter().chain(others(application, admins)).flat_map(of_exposed).collect()
 }
 
-/// The addresses (see [`addresses`]) of the Ingresses of an application that are made or kept now, and of each whether it is
-/// that of the web UI, which the admin's format makes; `spec.driverIngressOptions` names the others.
+/// The addresses (see [`addresses`]) of the Ingresses of an application that are created or kept now, each with whether
+/// it is that of the web UI, which follows from the admin's format; the others are chosen in
+/// `spec.driverIngressOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedAddresses(pub Vec<(String, bool)>);
 
 impl AskedAddresses {
     pub fn of(application: &SparkApplication, admins: &Exposure) -> Self {
-        // It is looked at in each reconcile, and in most clusters nothing has an address.
+        // Each reconcile calls this, and in most clusters no application has an Ingress.
         if admins.url_format.is_none() && application.spec.driver_ingress_options.is_empty() {
             return Self::default();
         }
@@ -350,16 +353,17 @@ impl AskedAddresses {
         Self(of_ui.into_iter().chain(chosen).flat_map(of_exposed).collect())
     }
 
-    /// Whether another application cannot have `address`, which is that of its web UI if `is_of_ui`. An address that the
-    /// admin's format gives to a web UI is nothing that others may choose.
+    /// Whether another application cannot have `address`, for its web UI if `is_of_ui`. The address of a web UI takes
+    /// precedence over one that is chosen in `spec.driverIngressOptions`.
     pub fn takes(&self, address: &str, is_of_ui: bool) -> bool {
         self.0.iter().any(|(own, is_own_ui)| own == address && (*is_own_ui || !is_of_ui))
     }
 }
 
 /// Returns the object that a reconcile has to create itself once a driver called `driver` exists: the
-/// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has the
-/// name of the driver's pod, and at least one driver must be available.
+/// PodDisruptionBudget that keeps the driver on its node while the node is drained. As in Kubeflow's operator, it has
+/// the name of the driver's pod, and at least one driver must be available. `None` if the admin or the application has
+/// not turned it on.
 pub fn budget(application: &SparkApplication, driver: &str, policy: &crate::Policy) -> Option<Value> {
     let is_wanted = policy.has_driver_pdb && application.spec.driver_pod_disruption_budget == Some(true);
     is_wanted.then(|| {

@@ -11,7 +11,8 @@ pub struct Copies {
     /// The beginning of all names; the number of the copy follows, from 1.
     pub prefix: String,
     pub count: u32,
-    /// The end of the message to the user that a copy cannot be made: what becomes of the application until then.
+    /// The end of the message to the user that a copy cannot be created: what the application does until the copy
+    /// exists.
     pub meanwhile: &'static str,
 }
 
@@ -29,7 +30,7 @@ impl Copies {
         pod
     }
 
-    /// Returns the numbers of the copies whose names `is_there` does not know.
+    /// Returns the numbers of the copies that do not exist; `is_there` says of a name whether such a copy exists.
     pub fn missing(&self, is_there: impl Fn(&str) -> bool) -> Vec<u32> {
         (1..=self.count).filter(|number| !is_there(&format!("{}{number}", self.prefix))).collect()
     }

@@ -7,8 +7,8 @@ use kube_core::ResourceExt;
 use std::borrow::Cow;
 
 impl Policy {
-    /// Returns the service account that the driver of `application` has by default; none if the application names one or the
-    /// admin has set none. Unlike in Kubeflow's operator, an account in the driver's template counts.
+    /// Returns the service account that the driver of `application` has by default; `None` if the application names one
+    /// or the admin has set none. Unlike in Kubeflow's operator, an account in the driver's template counts.
     pub(crate) fn default_account(&self, application: &SparkApplication) -> Option<&str> {
         let account = stated(&self.default_service_account)?;
         let spec = &application.spec;
@@ -19,9 +19,9 @@ impl Policy {
         (!names_one).then_some(account.as_str())
     }
 
-    /// Returns the application with the driver's default account in a copy of its spec. The stored spec stays as it is, and so
-    /// does its hash. Spark gives executors the driver's account even if their template names another, so that this one is in
-    /// the copy too.
+    /// Returns the application with the driver's default account in a copy of its spec. The stored spec stays as it is,
+    /// and so does its hash. Spark gives executors the driver's account even if their template names another, so the
+    /// account of the executors' template is in the copy too.
     pub fn with_default_account<'a>(&self, application: &'a SparkApplication) -> Cow<'a, SparkApplication> {
         let Some(account) = self.default_account(application) else { return Cow::Borrowed(application) };
         let mut application = application.clone();
@@ -35,7 +35,7 @@ impl Policy {
         Cow::Owned(application)
     }
 
-    /// Returns the run as it is submitted: with the driver's default account, and as all extensions want it.
+    /// Returns the run as it is submitted: with the driver's default account and the changes of all extensions.
     ///
     /// # Errors
     ///
@@ -45,7 +45,7 @@ impl Policy {
         application: &'a SparkApplication,
         run: &crate::extension::ComingRun<'_>,
     ) -> Result<Prepared<'a>, String> {
-        /// The annotations by which pods would get a group and a gate: only extensions set them.
+        /// The annotations by which pods get a PodGroup and a scheduling gate: only extensions may set them.
         const MARKS: [&str; 2] = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];
         let mut application = self.with_default_account(application);
         if MARKS.iter().any(|mark| application.annotations().contains_key(*mark)) {

@@ -76,15 +76,16 @@ events! {
     /// Returns the event for an application that is started again after a pause of so many seconds.
     pub(super) restart_backs_off(name, pause) = new(Warning, "SparkApplicationBackOff", "Rerun"):
         "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
-         restartPolicy.type Always is for applications that run on";
+         restartPolicy.type Always is for long-running applications";
     pub(super) spec_edited(name) = new(Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate"):
         "the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew";
     /// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
     pub(super) template_renewed(name) = new(Normal, "SparkApplicationWebhookFieldsUpdated", "Renew"):
-        "the spec of SparkApplication {name} was edited: its run goes on, and executors that its driver makes from now on follow the edit";
-    /// Returns the event for an application that `other` has submitted and `we` drive: they may have chosen the same namespace.
+        "the spec of SparkApplication {name} was edited: its run continues, and executors that its driver creates from now on follow the edit";
+    /// Returns the event for an application that the operator `other` has submitted and this operator, `we`, follows:
+    /// both may drive the same namespace.
     pub(super) submitted_by_another_operator(name, other, we) = new(Warning, "SubmittedByAnotherOperator", "TakeOver"):
-        "SparkApplication {name} was submitted by the operator {other}, and {we} goes on with it: if {other} was not replaced, choose the \
+        "SparkApplication {name} was submitted by the operator {other}, and {we} now follows it: if {other} was not replaced, choose the \
          namespace for one of them (--namespaces, --namespace-selector)";
     /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
     /// the executors of its driver do not get.
@@ -111,8 +112,8 @@ events! {
     /// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
     /// configured.
     pub(super) not_exposed(why) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"): "{why}";
-    /// Returns the event for an object that belongs to a run in addition to its pods and could not be created. `meanwhile` is
-    /// what becomes of the application until the object exists.
+    /// Returns the event for an object that belongs to a run in addition to its pods and could not be created.
+    /// `meanwhile` says what the application does until the object exists.
     pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
         "{why}; it is tried again, and {meanwhile}";
     /// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
@@ -125,7 +126,7 @@ events! {
         "{bug}; it tries again, and everything else goes on: please report it with this object";
 }
 
-/// The note about an object without which the application goes on: see [`not_made`].
+/// The `meanwhile` of [`not_made`] for an object without which the application runs, too.
 pub const RUNS_ON: &str = "the application runs on";
 
 /// Returns the event for one or several executors that have reached `state`. Of several executors, only the first few

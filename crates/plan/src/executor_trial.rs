@@ -1,6 +1,6 @@
-//! The trial of a run's executors. While a run has a driver and no executor, a model of its executors is sent to the API
-//! server as a dry run: what a quota, a LimitRange, Pod Security, a policy or a webhook refuses can never exist, and
-//! nothing but the driver's log would tell.
+//! The trial of a run's executors. While a run has a driver and no executor, a model of its executors is sent to the
+//! API server as a dry run: if a quota, a LimitRange, Pod Security, a policy or a webhook refuses them, the run gets no
+//! executors, and only the driver's log would report that.
 
 use crate::{Policy, driver, pod_requests::PodRequests};
 use api::{ExecutorState, Role, SparkApplication, conf, excerpt};
@@ -18,16 +18,16 @@ pub enum Trial {
     Refused {
         /// Why, as a single word, such as `Forbidden`.
         reason: String,
-        /// Why, in the words of whoever has refused it.
+        /// Why, in the API server's words.
         why: String,
     },
 }
 
-/// The shortest and the longest pause between two trials of one run.
+/// The minimum pause between two trials of one run; [`LONGEST_PAUSE`] is the maximum.
 const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Returns how long to wait before the next trial of a run, whose driver this is; none if the driver's age is not known.
+/// Returns the pause before the next trial of the run that has this driver; `None` if the driver's age is not known.
 pub(super) fn until_next(driver: &PodSummary, now: Timestamp) -> Option<Duration> {
     driver.created.map(|_| driver::age(driver, now).clamp(PAUSE, LONGEST_PAUSE))
 }
@@ -54,9 +54,10 @@ pub fn is_due(
         && tried.is_none_or(is_long_ago)
 }
 
-/// Returns the model of the executors of the recorded run: the pod that Spark will ask for, before webhooks change it.
-/// None if the driver asks for no executors at first, has others make them, or they cannot be planned. `defaults` is the
-/// text of the admin's `spark-defaults.conf`.
+/// Returns the model of the executors of the recorded run: the pod that Spark will send to the API server, before
+/// webhooks change it. `None` if the driver requests no executors at first, if another component than the driver
+/// creates them (`spark.kubernetes.allocation.pods.allocator`), or if they cannot be planned. `defaults` is the text of
+/// the admin's `spark-defaults.conf`.
 pub fn executor(
     application: &SparkApplication,
     driver: &PodSummary,
@@ -87,13 +88,13 @@ pub fn executor(
 }
 
 /// Returns what an error of the API server with this HTTP status code, reason and message says about the executors;
-/// none if it says nothing about them: the operator may not create pods here, say, or the pod could not be tried.
+/// `None` if it says nothing about them, for example because the operator may not create pods here.
 pub fn answer(code: u16, reason: &str, message: &str) -> Option<Trial> {
     let is_refused = match code {
         // Without the second part, it is the operator that may not create pods.
         403 => !message.contains("cannot create resource"),
         422 => true,
-        // What a webhook answers, or that one cannot be called (`apiserver/pkg/admission/plugin/webhook/errors`).
+        // A webhook has refused the pod, or cannot be called (`apiserver/pkg/admission/plugin/webhook/errors`).
         400 | 500 => message.contains("webhook") && !message.contains("does not support dry run"),
         // The name is taken: there is an executor.
         409 => return Some(Trial::Accepted),

@@ -12,8 +12,8 @@ use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 /// The greatest number of executors in `status.executorState` unless the admin sets another one, as in Kubeflow's operator. A
 /// status is always written completely and must fit into etcd.
 pub const MOST_EXECUTORS: usize = 1000;
-/// The greatest number of bytes that their names and states take. etcd accepts 1.5 MiB; 256 KiB are enough for 4,000
-/// executors with names of 50 bytes.
+/// The greatest number of bytes that the names and states of executors take in a status. etcd accepts 1.5 MiB; 256 KiB
+/// are enough for 4,000 executors with names of 50 bytes.
 const MOST_BYTES: usize = 256 * 1024;
 
 /// The states of executors, by the names of their pods.
@@ -23,8 +23,8 @@ type States = BTreeMap<String, ExecutorState>;
 /// then cause one status write and one event instead of two.
 const STARTING: Duration = Duration::from_secs(5);
 
-/// Returns how long a pod may still be pending before it appears in the status; none if the pod has started or the time
-/// is over.
+/// Returns how long a pod may still be pending before it appears in the status; `None` if the pod has started or has
+/// been pending for [`STARTING`].
 pub(super) fn time_to_start(pod: &PodSummary, now: jiff::Timestamp) -> Option<Duration> {
     pod.created.filter(|_| pod.phase == Phase::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
@@ -56,7 +56,7 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
     let states = within(states, view.policy.executor_limit);
     let changed = states.iter().filter(|(name, state)| recorded.get(*name) != Some(state));
     let changed = changed.filter_map(|(name, state)| Some((*seen.get(name.as_str())?, *state)));
-    let mut told: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
+    let mut reported: BTreeMap<(ExecutorState, Option<String>), Vec<&str>> = BTreeMap::new();
     for (pod, state) in changed {
         let why = match state {
             ExecutorState::Failed => Some(failure(pod)),
@@ -64,17 +64,17 @@ pub(super) fn executor_states(view: &View<'_>, recorded: &States, state: State) 
             ExecutorState::Running | ExecutorState::Completed | ExecutorState::Unknown => None,
         };
         let mut what = (state, why);
-        if !told.contains_key(&what) && told.len() >= DIFFERENT_EVENTS {
+        if !reported.contains_key(&what) && reported.len() >= DIFFERENT_EVENTS {
             what.1 = None;
         }
-        told.entry(what).or_default().push(&pod.name);
+        reported.entry(what).or_default().push(&pod.name);
     }
-    let events = told.iter().map(|((state, why), pods)| events::executors(pods, *state, why.as_deref()));
+    let events = reported.iter().map(|((state, why), pods)| events::executors(pods, *state, why.as_deref()));
     (states, events.collect())
 }
 
 /// How many different events are sent at once. There can be as many reasons as there are executors; beyond this number,
-/// executors that have failed or wait are reported without them.
+/// executors that have failed or wait are reported without their reasons.
 const DIFFERENT_EVENTS: usize = 8;
 
 /// Returns as many of `states` as may be recorded.
@@ -88,8 +88,9 @@ fn within(states: States, limit: usize) -> States {
     states.into_iter().take(most).collect()
 }
 
-/// Returns how many of `states` may be recorded: `limit`, or those for which there is room if all have the longest of the names.
-/// All states count as long as `COMPLETED`, so that the number does not change with them.
+/// Returns how many of `states` may be recorded: `limit`, or fewer if [`MOST_BYTES`] has no room for `limit` entries
+/// with the longest of the names. All states count as long as `COMPLETED`, so that the number does not change with
+/// them.
 fn most(states: &States, limit: usize) -> usize {
     let longest = states.keys().map(|name| name.len() + r#""":"COMPLETED","#.len()).max();
     longest.map_or(limit, |longest| limit.min(MOST_BYTES / longest))
@@ -141,14 +142,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_executor_that_had_to_leave_and_comes_back_has_not_ended_again() {
+    fn an_executor_that_was_dropped_for_lack_of_room_is_not_new_later() {
         let map = |states: &[(&str, ExecutorState)]| -> States {
             states.iter().map(|(name, state)| ((*name).to_owned(), *state)).collect()
         };
         let (failed, running) = (ExecutorState::Failed, ExecutorState::Running);
         let full = map(&[("a-2", running), ("a-3", running)]);
         let after = map(&[("a-1", failed), ("a-4", failed)]);
-        assert_eq!(newly(failed, &full, &after, 2), 1, "the fourth");
-        assert_eq!(newly(failed, &map(&[("a-2", running)]), &after, 2), 2, "there was room for both");
+        assert_eq!(newly(failed, &full, &after, 2), 1, "a-4 alone is new");
+        assert_eq!(newly(failed, &map(&[("a-2", running)]), &after, 2), 2, "not full: both are new");
     }
 }

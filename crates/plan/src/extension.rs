@@ -8,15 +8,15 @@ use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
-/// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one plan
-/// makes. Applications with a thousand of them must not keep others waiting.
+/// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one
+/// plan creates. An application with a thousand of them must not make other applications wait.
 pub const AT_ONCE: usize = 100;
 
-/// A feature that changes how applications are run. Each function is pure. An extension says of each of them what it does, so
-/// that the compiler names those that it has forgotten.
+/// A feature that changes how applications are run. Each function is pure. None has a default, so that the compiler
+/// names those that an extension has forgotten.
 pub trait Extension: fmt::Debug + Send + Sync {
-    /// Returns the kinds of which the cluster has to serve one before `application` is submitted, the preferred one first;
-    /// empty if it needs none. They are of named API groups.
+    /// Returns the kinds of which the cluster has to serve at least one before `application` is submitted, the
+    /// preferred one first; empty if the application needs none of them. No kind is of Kubernetes' core group.
     fn alternatives(&self, application: &SparkApplication) -> Vec<ObjectKind>;
 
     /// Changes a run that is about to be submitted.
@@ -34,33 +34,34 @@ pub trait Extension: fmt::Debug + Send + Sync {
     /// Returns the kinds of objects that are watched, repaired and deleted like Services and Ingresses.
     fn watched(&self) -> Vec<ObjectKind>;
 
-    /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; none if the kind is not the
-    /// extension's.
+    /// Returns those fields of `spec`, the spec of an object of this kind, that the operator sets; `None` if the kind
+    /// is not the extension's.
     fn content(&self, kind: &ObjectKind, spec: &Value) -> Option<Value>;
 
-    /// Returns what `object`, which has this kind, waits for, in words for the user; none if it does not wait, or if the kind
-    /// is not the extension's.
+    /// Returns what `object`, which has this kind, waits for, in words for the user; `None` if it does not wait, or if
+    /// the kind is not the extension's.
     fn pending(&self, kind: &ObjectKind, object: &Value) -> Option<String>;
 
-    /// Returns what can be done about `obstacle`, to be written after the API server's own message; none if the kind is not
-    /// the extension's.
+    /// Returns what can be done about `obstacle`, to be written after the API server's own message; `None` if the kind
+    /// is not the extension's.
     fn advice(&self, kind: &ObjectKind, obstacle: Obstacle) -> Option<&'static str>;
 
     /// Whether decisions about a run whose driver is `driver` depend on the admin's `spark-defaults.conf`.
     fn needs_defaults(&self, driver: &PodSummary) -> bool;
 
-    /// Adds actions, events and the time of the next look to a plan that is complete but for its auxiliary actions. Returns
-    /// the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have now.
+    /// Adds actions, events and the time of the next reconcile to a plan that is complete but for its auxiliary
+    /// actions. Returns the objects of [`watched`](Self::watched) kinds that the run in the plan's status should have
+    /// now.
     fn amend(&self, view: &View<'_>, plan: &mut Plan) -> Vec<Value>;
 
     /// Returns what `driver`, which does not run yet, waits for, in words for the user. The reason that its pod reports is
     /// written before it.
     fn waits_for(&self, driver: &PodSummary, seen: &Observed) -> Option<String>;
 
-    /// Returns the actions for `pods`, all of one application, that go on without the operator.
+    /// Returns the actions for `pods`, all of one application, that continue to run without the operator.
     fn leave(&self, pods: &[&PodSummary]) -> Vec<Action>;
 
-    /// Returns an empty memory of applications; none if decisions depend on nothing that was decided before.
+    /// Returns an empty memory of applications; `None` if its decisions do not depend on earlier ones.
     fn memory(&self) -> Option<Box<dyn ExtensionMemory>>;
 
     /// Returns the fields of the spec that [`check`](Self::check) reads.
@@ -83,9 +84,9 @@ pub enum Obstacle {
 /// The memory of an extension about applications, by their uids, from one decision to the next.
 pub trait ExtensionMemory: Send {
     /// Adds to [`Observed::recalled`] what is remembered of the application with this uid, before it is decided about.
-    /// `others` calls a function with the pods of each other application of which one has a
-    /// [`Placement`](pods::Placement). Returns whether the decision has to be noted; if so, nothing is decided
-    /// about others before that.
+    /// `others` calls a function with the pods of each other application that has a pod with a
+    /// [`Placement`](pods::Placement). Returns whether the decision has to be noted; if so, no other application is
+    /// decided about before that.
     fn recall(&mut self, uid: &str, seen: &mut Observed, others: &PodsOfOthers<'_>, now: Timestamp) -> bool;
 
     /// Remembers what was decided about the application with this uid.

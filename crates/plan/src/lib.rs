@@ -31,7 +31,7 @@ use submission::{SubmissionEnvironment, executor_template::ExecutorTemplate, run
 use submission_plan::Submitter;
 
 /// Everything that the controller has found out about one application. Built by `controller::observe`; tests build it
-/// from YAML. The default is what is observed of an application of which no fact matters.
+/// from YAML. The default is for a decision that depends on no fact.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The pod with the driver's name.
@@ -43,7 +43,7 @@ pub struct Observed {
     pub strays: Vec<PodSummary>,
     /// The application's submission pods, of all runs.
     pub submission_pods: Vec<PodSummary>,
-    /// The application's pods that Spark does not know, of all runs.
+    /// The application's pods that Spark does not know, such as placeholders, of all runs.
     pub others: Vec<PodSummary>,
     /// The memories of extensions, each in a type of its own: see [`extension::ExtensionMemory`].
     pub recalled: Vec<Arc<dyn Any + Send + Sync>>,
@@ -52,7 +52,7 @@ pub struct Observed {
     /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
     /// waited for its volumes for at least [`driver::MOUNTING`].
     pub mount_failure: Option<String>,
-    /// What the API server says about the executors of the recorded run; none if they were not tried just now.
+    /// The API server's answer about the executors of the recorded run; `None` if this reconcile has not tried them.
     pub executor_trial: Option<executor_trial::Trial>,
     /// When this process last wrote the status of the application.
     pub recorded: Option<Timestamp>,
@@ -64,10 +64,11 @@ pub struct Observed {
     pub submission: Option<Submission>,
     /// The admin's settings for a submission; empty if no submission is due.
     pub submission_environment: SubmissionEnvironment,
-    /// The text of the admin's `spark-defaults.conf` as it is now; none if no extension depends on it, or if the file cannot
-    /// be read.
+    /// The text of the admin's `spark-defaults.conf` at present; `None` if no extension depends on it, or if the file
+    /// cannot be read.
     pub defaults: Option<String>,
-    /// The time by the API server's clock, rounded down to the second; none before the first answer of the API server.
+    /// The time by the API server's clock, rounded down to the second; `None` before the first answer of the API
+    /// server.
     pub server_time: Option<Timestamp>,
 }
 
@@ -131,7 +132,7 @@ pub struct Plan {
     pub status: SparkApplicationStatus,
     pub events: Vec<events::Event>,
     pub auxiliary: Vec<AuxiliaryAction>,
-    /// When to look at the application again if nothing happens before; never in terminal states.
+    /// The pause before the next reconcile if nothing triggers one earlier; `None` if none is planned.
     pub wake: Option<Duration>,
 }
 
@@ -142,7 +143,7 @@ pub enum Action {
     Submit(Box<SubmitRequest>),
     /// Ends the running submission of this application, whichever run it is for.
     StopSubmission,
-    /// Creates these objects, unless they exist. If that fails, the run goes on without them.
+    /// Creates these objects, unless they exist. If that fails, the run continues without them.
     Make(Vec<Value>),
     /// Creates the copies with these numbers, unless they exist.
     MakeCopies { copies: Box<Copies>, numbers: Vec<u32> },
@@ -152,8 +153,8 @@ pub enum Action {
     DeletePod { name: String, uid: String },
     /// Changes the pod with this name if it still has this uid.
     PatchPod { name: String, uid: String, patch: PodPatch },
-    /// Writes the template of a run's executors anew and marks the driver with it, if the pod with the driver's name still has
-    /// this uid. If that fails, the run goes on with the template that it has.
+    /// Replaces the pod template of a run's executors and annotates the driver with its fingerprint, if the pod with
+    /// the driver's name still has this uid. If that fails, the run keeps its previous template.
     RenewTemplate { template: ExecutorTemplate, driver: String, uid: String },
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, or removes that finalizer.
     ProtectDriver { name: String, uid: String, protect: bool },
@@ -162,7 +163,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the action that deletes a pod; none if the pod is being deleted already.
+    /// Returns the action that deletes a pod; `None` if the pod is being deleted already.
     pub fn delete(pod: &PodSummary) -> Option<Self> {
         let delete = || Self::DeletePod { name: pod.name.clone(), uid: pod.uid.clone() };
         (!pod.terminating).then(delete)
@@ -197,7 +198,7 @@ pub enum By {
         /// The submission pod, in the field for the driver's pod, and the objects that are created before the
         /// submission pod.
         objects: Objects,
-        /// Why `spark-submit` is needed; none if the admin or the user has chosen `spark-submit`.
+        /// Why `spark-submit` is needed; `None` if the admin or the user has chosen `spark-submit`.
         fallback: Option<Reason>,
     },
 }
@@ -217,15 +218,16 @@ pub struct Policy {
     pub executor_limit: usize,
     /// `timeToLiveSeconds` of applications that do not set it.
     pub default_time_to_live_seconds: Option<i64>,
-    /// The service account of drivers whose applications name none; none for the namespace's `default`.
+    /// The service account of drivers whose applications name none; `None` for the namespace's `default`.
     pub default_service_account: Option<String>,
-    /// Whether edits of what executors have from their template leave the runs of applications alone that do not say.
+    /// Whether an edit of fields that executors get from their pod template leaves the run alone, for applications
+    /// without the annotation `sparkoperator.k8s.io/partial-restart`.
     pub partial_restart: bool,
-    /// Whether drivers that ask for a PodDisruptionBudget get one.
+    /// Whether drivers get a PodDisruptionBudget if their applications request one.
     pub has_driver_pdb: bool,
     /// Whether a driver's pod is kept until its outcome is recorded.
     pub protects_driver_outcome: bool,
-    /// Whether the API server is asked, once there is a driver, whether it would accept executors.
+    /// Whether the API server is asked, once a run has a driver, whether it would accept the executors (a dry run).
     pub tries_executors: bool,
     /// The features that most clusters do not use.
     pub extensions: Extensions,

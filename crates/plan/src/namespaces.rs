@@ -29,8 +29,8 @@ impl Namespaces {
         if names.contains("") { Self::default() } else { Self { names, labels: labelled } }
     }
 
-    /// Returns the chosen namespaces if they are chosen by their names alone. Returns none if all namespaces are chosen
-    /// or if labels decide, because a namespace may get the labels later.
+    /// Returns the chosen namespaces if they are chosen by their names alone. Returns `None` if all namespaces are
+    /// chosen or if labels decide, because a namespace may get the labels later.
     pub fn named(&self) -> Option<&BTreeSet<String>> {
         (!self.names.is_empty() && self.labels.is_none()).then_some(&self.names)
     }
@@ -60,7 +60,7 @@ impl Namespaces {
 ///
 /// # Errors
 ///
-/// When a requirement has not that syntax: which one.
+/// When a requirement does not have that syntax; the error names it.
 pub fn selector(text: &str) -> Result<Selector, String> {
     let read = |text: &str| {
         let why = "is not a label selector (try `team=data` or `team in (data, science)`)";
@@ -79,8 +79,8 @@ pub fn selector(text: &str) -> Result<Selector, String> {
     Ok(expressions.into_iter().collect())
 }
 
-/// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`. Returns
-/// none if it is none of them.
+/// Parses one of `key`, `!key`, `key=value`, `key==value`, `key!=value`, `key in (value,…)`, `key notin (value,…)`.
+/// `None` if `text` is not one of them.
 fn expression(text: &str) -> Option<Expression> {
     let key = |key: &str| Some(key.trim()).filter(|key| is_label_key(key)).map(str::to_owned);
     let is_value = |value: &&str| value.is_empty() || is_label_value(value);
@@ -110,8 +110,9 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Names and a selector with whether they include `a` of the team `web`, `b` of the team `data`, and `c`, which does not
-    /// exist; selectors with what Kubernetes is told; and texts that are none.
+    /// Names and a selector, with whether they include the namespaces `a` (label `team=web`), `b` (`team=data`) and
+    /// `c`, which does not exist; selectors, with the requirement that Kubernetes gets; and texts that are not
+    /// selectors.
     #[derive(serde::Deserialize)]
     struct Cases {
         included: Vec<(Vec<String>, String, [bool; 3])>,
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_one_of_them_by_its_name_or_by_its_labels() {
+    fn a_namespace_is_chosen_by_its_name_or_by_its_labels() {
         let labels = |team: &str| Some(Labels::from([("team".to_owned(), team.to_owned())]));
         for (names, labelled, expected) in cases().included {
             let chosen = namespaces(&names.iter().map(String::as_str).collect::<Vec<_>>(), &labelled);
@@ -140,13 +141,13 @@ mod tests {
             ];
             assert_eq!(found, expected, "{names:?} {labelled}");
         }
-        let unasked = || -> Option<Labels> { panic!("nobody needs to know") };
+        let unasked = || -> Option<Labels> { panic!("the labels are not needed") };
         assert!(namespaces(&["a"], "team=data").include("a", unasked));
         assert!(!namespaces(&["a"], "").include("b", unasked));
     }
 
     #[test]
-    fn labels_are_written_as_for_kubectl() {
+    fn selectors_have_the_syntax_of_kubectl() {
         let Cases { selectors, refused, .. } = cases();
         for (text, expected) in selectors {
             let found = serde_json::to_value(namespaces(&[], &text).selectors()).unwrap();

@@ -1,5 +1,5 @@
-//! Determines which resources the pods of an application will ask for: the one place from which both the check of quotas
-//! and the groups of batch schedulers take their sums.
+//! Determines the resource requests of an application's pods. The check of quotas and the groups of batch schedulers
+//! both take their sums from here.
 //!
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
@@ -36,7 +36,7 @@ pub struct PlannedPod {
     /// operator: if a quota limits `limits.cpu`, Kubernetes accepts no container without a limit, and the limit that a
     /// LimitRange may add is not known here.
     pub claim: PodClaim,
-    /// The labels of the pod, except those that Spark adds beside `spark-role`.
+    /// The labels of the pod, except those that Spark adds in addition to `spark-role`.
     pub labels: BTreeMap<String, String>,
     /// The annotations of the pod, except those that Spark and the operator add.
     pub annotations: BTreeMap<String, String>,
@@ -48,8 +48,7 @@ pub struct PlannedPod {
 
 impl PodRequests {
     /// Returns the pods of the next run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
-    /// which all other properties override. `asker` is who needs to know what the application asks for, for the words of an
-    /// error.
+    /// which all other properties override. `asker` is what needs the requests, as an error names it.
     ///
     /// # Errors
     ///
@@ -89,7 +88,7 @@ impl PodRequests {
         })
     }
 
-    /// Returns what the driver and this number of executors ask for together.
+    /// Returns the sum of the requests of the driver and of this number of executors.
     pub fn sum(&self, executors: u32) -> Amounts {
         let mut sum = self.driver.claim.requests().clone();
         for (name, amount) in self.executor.claim.requests() {
@@ -159,8 +158,8 @@ fn refusal(field: String, why: String) -> Refusal {
 /// Spark's default for the number of executors.
 const INSTANCES: i32 = 2;
 
-/// The inputs of Spark's computation of how many executors there are and what its containers ask for: the spec of the
-/// application, and the properties, not all of which are made from it.
+/// The inputs of Spark's computation of the number of executors and of the requests of its containers: the spec of the
+/// application, and the properties, some of which do not come from the spec.
 struct Spark<'a> {
     spec: &'a SparkApplicationSpec,
     conf: Conf,
@@ -179,7 +178,7 @@ impl Spark<'_> {
         let is_of_admin = field == key && self.conf.raw(&key).is_some();
         let place = if is_of_admin { " in the administrator's spark-defaults.conf" } else { "" };
         let (why, asker) = (excerpt::explanation(why), self.asker);
-        let why = format!("{why}, and {asker} ask for it before Spark runs: write it out");
+        let why = format!("{why}, and {asker} need its value before Spark runs: write the value itself");
         refusal(format!("{field}{place}"), why)
     }
 }

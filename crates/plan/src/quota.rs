@@ -1,8 +1,8 @@
 //! Checks whether the ResourceQuotas of a namespace have room for the pods of an application, or of a server of Spark Connect.
 //!
 //! This check builds the pods with the same code that submits the application and customizes its pods, so that they
-//! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application is
-//! refused if its executors would not fit, which otherwise would wait without any message.
+//! equal the pods that Spark will create. It counts the pods as Kubernetes will count them. So an application whose
+//! executors would not fit is refused; otherwise it would wait for them without any message.
 
 use super::{By, Policy, pod_requests::PodRequests, submission_plan::choose};
 use api::{ExecutorState, SparkApplication, State, quantity};
@@ -24,7 +24,7 @@ pub struct Claim {
     is_dynamic: bool,
 }
 
-/// The name, in messages, of what the sums of requests are needed for.
+/// What needs the sums of requests, as messages name it.
 pub const ASKER: &str = "the ResourceQuotas of the namespace";
 
 /// The limit of a quota for one resource.
@@ -42,8 +42,8 @@ pub fn needs_room(old: Option<&SparkApplication>, new: &SparkApplication) -> boo
     new.metadata.deletion_timestamp.is_none() && !is_suspended(new) && !goes_on
 }
 
-/// Returns one finding for each resource of each quota that `new` would exceed: how much it asks for, how much is used
-/// and left if the finding `says_numbers` of the quota, and what the user can do.
+/// Returns one finding for each resource of each quota that `new` would exceed: how much it requests, how much is used
+/// and left (if `says_numbers`), and what the user can do.
 ///
 /// An edit ends the current run before the next one begins, so the resources that the pods of `old` use count as free
 /// for the pods of `new`. (Kubeflow's operator counts both.)
@@ -56,8 +56,8 @@ pub fn exceeded(
     says_numbers: bool,
 ) -> Vec<Invalid> {
     let defaults = &submission_environment.defaults;
-    // None if the operator creates the driver itself, and for an application that cannot be submitted at all: the user is
-    // informed when the submission is tried.
+    // `None` if the operator creates the driver itself, and for an application that cannot be submitted at all: the
+    // user is informed when the submission is tried.
     let submission_pod = || {
         let mut application = new.clone();
         // An application that is not stored yet has no uid, but the owner references of its pods need one.
@@ -79,8 +79,8 @@ pub fn exceeded(
     exceeded_by(quotas, claim, own, says_numbers)
 }
 
-/// Returns one finding for each resource of each quota that `claim` would exceed, which is determined only if there is a
-/// limit. What `own`, the present pods, use is free for it.
+/// Returns one finding for each resource of each quota that `claim` would exceed. `claim` is called only if there is a
+/// limit. The resources that `own`, the present pods, use count as free.
 pub fn exceeded_by(
     quotas: &[ResourceQuota],
     claim: impl FnOnce() -> Result<Claim, Refusal>,
@@ -101,7 +101,7 @@ pub fn exceeded_by(
     limits.into_iter().filter_map(|limit| limit.exceeded_by(&claim, own.as_ref(), says_numbers)).collect()
 }
 
-/// Returns the message that nothing is admitted because the quotas of its namespace cannot be read.
+/// Returns the error for an object that is refused because the quotas of its namespace cannot be read.
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
         "let the operator list them (`spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply \
@@ -115,8 +115,8 @@ pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     )
 }
 
-/// Returns the message that no application is admitted because the admin's settings for submissions, on which the size of
-/// its pods depends, cannot be read. `problem` continues a sentence: `cannot read …`.
+/// Returns the error for an application that is refused because the admin's settings for submissions, on which the size
+/// of its pods depends, cannot be read. `problem` continues a sentence: `cannot read …`.
 pub fn unknown(namespace: &str, problem: &str) -> String {
     format!(
         "nobody knows whether the ResourceQuotas of namespace {namespace} have room, because the operator {problem}; have the \
@@ -124,8 +124,9 @@ pub fn unknown(namespace: &str, problem: &str) -> String {
     )
 }
 
-/// Returns what the pods that the application has at present ask for, according to its spec and status; none if it has no
-/// driver, or if that cannot be determined. The admin's `spark-defaults.conf` is not known.
+/// Returns the sum of the resource requests of the application's present pods, according to its spec and status; `None`
+/// if it has no driver, or if the sum cannot be determined. Settings of the admin's `spark-defaults.conf` are not
+/// included.
 pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
     let requests = has_driver(application).then(|| PodRequests::of(application, "", ASKER).ok())??;
     Some(requests.sum(live_executors(application)))
@@ -144,7 +145,7 @@ fn live_executors(application: &SparkApplication) -> u32 {
 }
 
 impl Claim {
-    /// Returns the pods that are asked for, with the greatest number of executors.
+    /// Returns the claim of the driver and the maximum number of executors, without a submission pod.
     pub fn without_submission(requests: PodRequests) -> Self {
         let PodRequests { driver, executor, greatest, is_dynamic, .. } = requests;
         Self {
@@ -156,7 +157,7 @@ impl Claim {
         }
     }
 
-    /// Reduces a claim without a submission pod to the pods that there are.
+    /// Reduces a claim without a submission pod to the pods that exist.
     pub fn at_present(self, has_driver: bool, executors: u32) -> Self {
         Self { driver: self.driver.filter(|_| has_driver), executors, ..self }
     }
@@ -180,7 +181,7 @@ impl<'a> Limit<'a> {
         hard.map(move |(key, Quantity(hard))| Self { quota, key, hard })
     }
 
-    /// Returns how much of the limited resource a pod uses; none if the quota does not count it.
+    /// Returns how much of the limited resource a pod uses; `None` if the quota does not count it.
     fn of_pod(&self, pod: &PodClaim) -> Option<i128> {
         let is_counted = self.quota.spec.as_ref().is_some_and(|quota| pod.is_counted_by(quota));
         is_counted.then(|| pod.amount(self.key))
@@ -214,7 +215,7 @@ impl<'a> Limit<'a> {
     }
 
     /// Returns a text with the amounts of the driver and of the executors, or of the driver and of the submission pod
-    /// if that pod asks for more than the executors.
+    /// if that pod requests more than the executors.
     fn parts(&self, claim: &Claim) -> String {
         let amount = |pod: &PodClaim| Some(self.words(self.of_pod(pod)?));
         let driver = claim.driver.as_ref().and_then(amount);
@@ -233,7 +234,7 @@ impl<'a> Limit<'a> {
         [driver, executors].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns advice for the user on how to ask for less.
+    /// Returns advice for the user on how to lower the requests.
     fn less(&self, claim: &Claim) -> String {
         let number =
             if claim.is_dynamic { "spec.dynamicAllocation.maxExecutors" } else { "spec.executor.instances" };
@@ -243,7 +244,7 @@ impl<'a> Limit<'a> {
             "limits.cpu" => "coreLimit, or cores where there is none,",
             "memory" | "requests.memory" => "memory or memoryOverhead",
             "limits.memory" => "memory, memoryOverhead or memoryLimit",
-            _ => "what is asked for of it",
+            _ => "the requests for this resource",
         };
         format!("lower {number}, or {fields} of driver and executor")
     }

@@ -1,5 +1,5 @@
-//! Plans the submission of a run: who submits it, the operator itself or Spark's own `spark-submit` in a submission pod, with
-//! which objects, and which objects it may leave behind, which are deleted after its end.
+//! Plans the submission of a run: whether the operator itself or Spark's own `spark-submit` in a submission pod submits
+//! it, and with which objects. Lists the objects that the run may leave behind, which are deleted after its end.
 
 use crate::{By, Policy, SubmitRequest, events, extension};
 use api::{ObjectKey, ObjectKind, SparkApplication, annotation, conf, label};
@@ -26,7 +26,8 @@ api::words! {
     text => String: format!("`{text}` is no submitter: try `auto`, `native` or `spark-submit`")
 }
 
-/// Returns the submitter of `application`: the admin's choice, narrowed by the application's annotation.
+/// Returns the submitter of `application`: the admin's choice, or with [`Submitter::Auto`] that of the application's
+/// annotation.
 ///
 /// # Errors
 ///
@@ -40,7 +41,7 @@ fn submitter(application: &SparkApplication, policy: &Policy) -> Result<Submitte
         (allowed, Some(asked)) if allowed == Submitter::Auto || allowed == asked => Ok(asked),
         (allowed, Some(asked)) => Err(refused(format!(
             "`{asked}` is not allowed: the operator runs with --submitter={allowed}, and an application can only \
-             ask for less; take the annotation out"
+             choose with --submitter=auto; remove the annotation"
         ))),
     }
 }
@@ -69,7 +70,8 @@ pub fn choose(
     let coming = extension::ComingRun { submission_id: run.id.as_str(), served, defaults };
     let extension::Prepared { application: prepared, objects: before, copies } =
         policy.prepared(application, &coming)?;
-    // The change of an extension was made for these executors, not for others.
+    // The template stays if an extension has changed the application: the change is for the executors of this spec, not
+    // of an edited one.
     let is_renewable = has_partial_restart(application, defaults, policy)
         && *prepared == *policy.with_default_account(application);
     let application = &*prepared;
@@ -109,9 +111,10 @@ pub fn choose(
     Ok(Chosen { request: SubmitRequest { run: run.clone(), by, copies }, events })
 }
 
-/// Whether edits of what executors have from their template are to leave the next run of `application` alone. `defaults` is the
-/// text of the admin's `spark-defaults.conf`. Kueue suspends an application after such an edit anyway, and a set of executors
-/// is made from one template for good.
+/// Whether edits of fields that executors get from their pod template leave the next run of `application` alone.
+/// `defaults` is the text of the admin's `spark-defaults.conf`. Never with Kueue, which suspends an application after
+/// such an edit anyway, and never if a StatefulSet or Deployment may create the executors, because these keep the
+/// template that they were created with.
 fn has_partial_restart(application: &SparkApplication, defaults: &str, policy: &Policy) -> bool {
     let annotations = application.annotations();
     let is_of_kueue = application.labels().contains_key(label::QUEUE_NAME)
@@ -130,14 +133,14 @@ fn without_path(application: &SparkApplication, by: &By, policy: &Policy) -> Opt
         && submission::exposure::has_id_in_ui_path(application, &policy.submission.exposure);
     is_late.then(|| {
         format!(
-            "the links of the web UI lack the path of its Ingress, which has Spark's id of the application, and spark-submit \
-             draws that: set {} in sparkConf, or leave {{{{$appId}}}} out of the path",
+            "the links of the web UI lack the path of its Ingress, which contains Spark's id of the application, and \
+             spark-submit generates that id: set {} in sparkConf, or leave {{{{$appId}}}} out of the path",
             conf::UI_PROXY_BASE
         )
     })
 }
 
-/// Returns a note about settings that executors do not get because no webhook customizes them; none if the operator
+/// Returns a note about settings that executors do not get because no webhook customizes them; `None` if the operator
 /// runs with its webhook or no setting is lost.
 fn without_webhook(application: &SparkApplication, policy: &Policy) -> Option<String> {
     if policy.submission.has_webhook {
@@ -206,7 +209,8 @@ impl extension::View<'_> {
         named
     }
 
-    /// Returns the names of the claims that are created for the driver of `run`; none if its submission cannot be planned.
+    /// Returns the names of the claims that are created for the driver of `run`; `None` if its submission cannot be
+    /// planned.
     fn planned_claims(&self, run: &Run) -> Option<Vec<String>> {
         let SubmissionEnvironment { defaults, environment, .. } = &self.seen.submission_environment;
         let (application, settings) = (validate(self.application).ok()?, &self.policy.submission);

@@ -19,7 +19,7 @@ use submission::{SubmissionEnvironment, objects, run::Run};
 use validation::{Files, examine, validate};
 
 #[test]
-fn decisions_plans_and_reviews_allocate_no_more_than_they_did() {
+fn decisions_plans_and_reviews_stay_within_their_budget_of_allocations() {
     let application = typical();
     let (policy, submission_environment) =
         (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());

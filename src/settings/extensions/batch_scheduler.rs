@@ -8,7 +8,7 @@ use clap::Args;
 use plan::extension::Extension;
 use std::sync::Arc;
 
-/// To which batch schedulers applications are handed over.
+/// The batch schedulers to which applications are handed over.
 #[derive(Clone, Debug, Args)]
 pub struct BatchSchedulerSettings {
     /// Whether applications are handed over to the batch scheduler that they name (batchScheduler): `volcano`,

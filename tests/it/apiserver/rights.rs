@@ -115,7 +115,7 @@ async fn two_installations_start_each_run_once_and_report_each_other() {
     assert_eq!(status, 200, "{body}");
     let running = namespace.runs("pi").await;
     assert_eq!(running["status"]["runs"][0]["operator"], "spark-operator/team-a");
-    let says = "SparkApplication pi was submitted by the operator spark-operator/team-a, and spark-operator/team-b goes on with it: ";
+    let says = "SparkApplication pi was submitted by the operator spark-operator/team-a, and spark-operator/team-b now follows it: ";
     let is_it = |event: &Value| event["note"].as_str().is_some_and(|note| note.starts_with(says));
     namespace.has_event("SubmittedByAnotherOperator", is_it).await;
     assert_eq!(namespace.drivers_ever().await.len(), 6);

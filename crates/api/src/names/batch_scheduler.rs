@@ -5,7 +5,7 @@ pub const VOLCANO: &str = "volcano";
 /// YuniKorn's name in `spec.batchScheduler`, and the name of its scheduler.
 pub const YUNIKORN: &str = "yunikorn";
 
-/// The name in `spec.batchScheduler` of Kubernetes' own gangs, which the cluster's default scheduler places.
+/// The name in `spec.batchScheduler` of Kubernetes' own gang scheduling, by the cluster's default scheduler.
 pub const KUBERNETES: &str = "kubernetes";
 
 /// The prefix, after `spark.kubernetes.`, of the settings that Spark reads in images that were built with Volcano.
@@ -19,7 +19,7 @@ pub const COSCHEDULING_API: &str = "scheduling.x-k8s.io/v1alpha1";
 pub const KUBERNETES_BETA_API: &str = "scheduling.k8s.io/v1beta1";
 /// The API version of Kubernetes' PodGroups and Workloads in 1.36.
 pub const KUBERNETES_ALPHA_API: &str = "scheduling.k8s.io/v1alpha2";
-/// The scheduling gate of executors for which a placeholder holds room.
+/// The scheduling gate of executors for which a placeholder pod reserves room.
 pub const GATE: &str = "sparkoperator.k8s.io/gang";
 
 /// Annotation of pods: the name of their Volcano PodGroup.

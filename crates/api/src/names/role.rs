@@ -14,12 +14,12 @@ pub const CONNECT_SERVER: &str = "connect-server";
 pub const PLACEHOLDER: &str = "placeholder";
 
 crate::words! {
-    /// One of the two kinds of pod that Spark runs, in the order of Spark's arguments. The text is the value of the
-    /// `spark-role` label, which is also the part of Spark's configuration keys that names the role.
+    /// One of the two kinds of pod that Spark runs, in the order in which their settings are written. The text is the
+    /// value of the `spark-role` label, which is also the part of Spark's configuration keys that names the role.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
     #[serde(rename_all = "lowercase")]
     pub enum Role {
-        /// The pod that runs the program's main function and asks for executors. Each run has one driver.
+        /// The pod that runs the program's main function and creates the executors. Each run has one driver.
         Driver = DRIVER,
         /// A pod that does the work.
         Executor = EXECUTOR,
@@ -27,7 +27,7 @@ crate::words! {
 }
 
 impl Role {
-    /// Returns the role for the value of a `spark-role` label; none if the value is not a role.
+    /// Returns the role for the value of a `spark-role` label; `None` if the value is not a role.
     pub fn from_label(value: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|role| role.as_str() == value)
     }

@@ -1,6 +1,6 @@
 //! Keys of Spark's configuration that only Spark's submission client reads.
 
-/// Address of a Spark Connect server, used in place of a cluster.
+/// URL of a Spark Connect server, used in place of a cluster.
 pub const REMOTE: &str = "spark.remote";
 /// Spark's application id (`spark-…`).
 pub const APP_ID: &str = "spark.app.id";
@@ -50,7 +50,7 @@ pub const SUBMISSION_CREDENTIALS: &str = "spark.kubernetes.authenticate.submissi
 pub const DRIVER_HOST: &str = "spark.driver.host";
 /// The driver's port for executors.
 pub const DRIVER_PORT: &str = "spark.driver.port";
-/// Whether the driver makes no ConfigMap with its properties for its executors: `true` or `false`.
+/// Whether the driver creates no ConfigMap with its properties for its executors: `true` or `false`.
 pub const EXECUTOR_WITHOUT_CONFIG_MAP: &str = "spark.kubernetes.executor.disableConfigMap";
 /// The port of the driver's block manager; overrides [`BLOCK_MANAGER_PORT`].
 pub const DRIVER_BLOCK_MANAGER_PORT: &str = "spark.driver.blockManager.port";

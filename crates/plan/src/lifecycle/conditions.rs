@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// Returns the conditions `Submitted`, `Running`, `Succeeded` and `Failed` that follow from `status`; a new application
 /// gets none of them. A condition whose status has not changed keeps its `lastTransitionTime`. Conditions of other
-/// types are kept. `ExecutorsRefused` is there while the run has no executors because the API server refuses them, and
-/// `Reconciling` or `Stalled` while the application does not do what its spec asks for.
+/// types are kept. `ExecutorsRefused` is present while the run has no executors because the API server refuses them,
+/// and `Reconciling` or `Stalled` while the application is not in the state that its spec requires.
 pub(super) fn of(view: View<'_>, status: &SparkApplicationStatus) -> Vec<Condition> {
     let View { application, seen, now, .. } = view;
     let state = status.application_state.state;
@@ -81,14 +81,14 @@ pub(super) fn executors_refused(conditions: &[Condition]) -> Option<&Condition> 
     conditions.iter().find(|condition| condition.type_ == EXECUTORS_REFUSED)
 }
 
-/// Returns the condition by which kstatus judges an application; none if it does what its spec asks for: it runs, has
-/// succeeded, or is suspended. A failed submission that is retried is not the end.
+/// Returns the condition by which kstatus judges an application; `None` if the application is in the state that its
+/// spec requires: it runs, has succeeded, or is suspended. A failed submission that is retried is not `Stalled`.
 fn judged(spec: &SparkApplicationSpec, status: &SparkApplicationStatus) -> Option<&'static str> {
     let state = status.application_state.state;
     let is_stalled = state == State::Failed
         || state == State::SubmissionFailed && !restart::is_submitted_again(spec, status);
-    let does_it = matches!(state, State::New | State::Running | State::Completed | State::Suspended);
-    (!does_it).then_some(if is_stalled { STALLED } else { RECONCILING })
+    let is_as_required = matches!(state, State::New | State::Running | State::Completed | State::Suspended);
+    (!is_as_required).then_some(if is_stalled { STALLED } else { RECONCILING })
 }
 
 pub(super) const SUBMITTED: &str = "Submitted";

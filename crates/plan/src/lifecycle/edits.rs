@@ -5,9 +5,9 @@
 //! So neither a new version of the operator nor a switch from Kubeflow's operator to this one causes any application to
 //! run again.
 //!
-//! After an edit that leaves the run alone, the template of the run's executors is written anew: see
-//! [`submission::executor_template`]. The driver has the fingerprint of its template as an annotation, by which the next pass
-//! sees whether the template is that of the present spec.
+//! After an edit that leaves the run alone, the pod template of the run's executors is replaced: see
+//! [`submission::executor_template`]. The driver has the fingerprint of its template as an annotation, by which the
+//! next pass sees whether the template is that of the present spec.
 
 use crate::{Action, Plan, events};
 use api::{Role, SparkApplication, SparkApplicationStatus, annotation};
@@ -47,7 +47,7 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
         return;
     }
     status.observed_generation = application.metadata.generation;
-    // The run keeps the rules by which edits of its executors' template leave it alone.
+    // The run keeps its kind of hash: with a partial hash, edits of its executors' template leave it alone.
     let goes_on = edit == Edit::Immaterial && has_partial_run(application);
     status.spec_hash = Some(if goes_on { partial_hash(&application.spec) } else { hash_of(application) });
     if edit == Edit::Material {
@@ -58,9 +58,9 @@ pub(super) fn take_note(application: &SparkApplication, edit: Edit, status: &mut
 }
 
 impl super::Pass<'_> {
-    /// Adds the action that brings the template of the executors up to date, if the driver has one that can be written anew.
-    /// Records that edits of it leave the run alone: this is known only once the driver is seen. A spec with mistakes
-    /// leaves the template as it is.
+    /// Adds the action that brings the pod template of the executors up to date, if the driver has one that can be
+    /// replaced. Records with a partial hash that edits of the template leave the run alone: this is known only once
+    /// the driver is observed. An invalid spec leaves the template as it is.
     pub(super) fn renew_template(&self, plan: &mut Plan) {
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         let driver = self.driver().filter(|pod| pod.is_of(Role::Driver, recorded) && !pod.terminating);

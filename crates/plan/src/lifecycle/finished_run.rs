@@ -40,7 +40,7 @@ impl Pass<'_> {
         Plan { actions: self.clean_up(), ..self.with_executors(status, vec![event], wake) }
     }
 
-    /// Handles COMPLETED and FAILED: the application stays in this state until the user edits its spec or asks for
+    /// Handles COMPLETED and FAILED: the application stays in this state until the user edits its spec or requests
     /// another run, or until its time to live is over.
     pub(super) fn rest(&self) -> Plan {
         if self.rerun_asked_for().is_some_and(|asked| self.status.last_rerun.as_ref() != Some(asked)) {
@@ -71,12 +71,12 @@ impl Pass<'_> {
         let run = history::run(&self.status, self.status.run_ordinal.unwrap_or_default());
         let has_none = run.is_some_and(|run| run.state == Some(State::SubmissionFailed));
         let late = self.driver().filter(|_| has_none).and_then(Action::delete);
-        // The driver is what tells that its objects are to go, so it goes last.
+        // The driver is deleted last: while it exists, the next reconcile finds that its objects have to be deleted.
         late.map_or_else(Vec::new, |delete| self.clean_up().into_iter().chain([delete]).collect())
     }
 
     /// Returns the remaining time until an ended application is deleted: `spec.timeToLiveSeconds`, else the admin's
-    /// default, counted from the end of the application. Zero if that time is over, none if there is no such time.
+    /// default, counted from the end of the application. Zero if that time is over, `None` if there is no such time.
     fn rest_of_life(&self, status: &SparkApplicationStatus) -> Option<Duration> {
         let own = self.application.spec.time_to_live_seconds;
         let ttl = own.or(self.policy.default_time_to_live_seconds)?;
@@ -124,7 +124,7 @@ impl Pass<'_> {
         Plan { actions: self.clean_up(), ..self.pending_rerun(self.status.clone(), Cause::SpecEdited) }
     }
 
-    /// Returns the plan that goes on until no pod of this application runs any more; none if no pod runs.
+    /// Returns the plan that deletes the application's pods and waits until they are gone; `None` if there are none.
     pub(super) fn clear(&self) -> Option<Plan> {
         if self.is_submitting() {
             return Some(self.acting(vec![Action::StopSubmission]));

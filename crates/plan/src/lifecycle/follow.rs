@@ -23,8 +23,8 @@ impl Pass<'_> {
         let (state, message, event) = match pod.state() {
             ExecutorState::Pending => {
                 let why = self.waiting(pod);
-                let told = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
-                (State::Submitted, why, events::driver_pending(name, told))
+                let suffix = why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+                (State::Submitted, why, events::driver_pending(name, suffix))
             }
             ExecutorState::Running => (State::Running, None, events::driver_running(name)),
             ExecutorState::Completed => (State::Succeeding, None, events::driver_completed(name)),
@@ -43,7 +43,7 @@ impl Pass<'_> {
         status.driver_info.pod_name = Some(name.clone());
         let before = &self.status.application_state;
         let is_news = state != before.state || first_word(&message) != first_word(&before.error_message);
-        let mut told = Vec::from_iter(is_news.then_some(event));
+        let mut news = Vec::from_iter(is_news.then_some(event));
         let has_ended = matches!(state, State::Succeeding | State::Failing);
         if has_ended {
             status.termination_time = Some(Time(self.now));
@@ -51,7 +51,7 @@ impl Pass<'_> {
             Self::ended(&mut status, history::outcome_of_driver(outcome, pod, message.clone()), self.now);
             if self.application.spec.restart_policy.restart_type == RestartPolicyType::Always {
                 let pause = restart::back_off(&status);
-                told.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
+                news.extend(pause.map(|pause| events::restart_backs_off(self.name(), pause.as_secs())));
             }
         } else {
             self.note_ui(&mut status);
@@ -66,7 +66,7 @@ impl Pass<'_> {
         };
         let is_alone = !has_ended && self.seen.executors.is_empty() && self.policy.tries_executors;
         let next_trial = executor_trial::until_next(pod, self.now).filter(|_| is_alone);
-        let mut plan = self.with_executors(status, told, next_trial.into_iter().chain([wake]).min());
+        let mut plan = self.with_executors(status, news, next_trial.into_iter().chain([wake]).min());
         if !has_ended
             && !self.seen.made
             && let Some(budget) = auxiliary::budget(self.application, name, self.policy)
@@ -86,14 +86,14 @@ impl Pass<'_> {
         if why.is_empty() { unmounted } else { Some(why.join("; ")) }
     }
 
-    /// Whether another object than the application controls `pod`. Kubeflow's operator makes drivers without a controller
-    /// if its webhook is off.
+    /// Whether an object other than the application controls `pod`. Kubeflow's operator creates drivers without a
+    /// controller if its webhook is off.
     fn is_of_another(&self, pod: &PodSummary) -> bool {
         pod.controller.is_some() && !pod.is_controlled_by(self.uid())
     }
 
     fn driver_gone(&self) -> Plan {
-        // Its labels alone do not tell: anybody who may create pods writes what he likes into them.
+        // Its labels alone prove nothing: anybody who may create pods can write any labels.
         let departed = self.seen.departed.as_deref();
         let departed = departed.filter(|pod| pod.name == driver_name(self) && !self.is_of_another(pod));
         if let Some(pod) = departed.filter(|pod| has_ended(self.application, pod)) {

@@ -69,7 +69,8 @@ impl Pass<'_> {
                     }
                     Standing::Leftover => self.forerunner_recorded(&run).unwrap_or_else(|| {
                         let beside = if pod.terminating { Vec::new() } else { self.clean_up() };
-                        // The driver is what tells that its objects are to go, so it goes last.
+                        // The driver is deleted last: while it exists, the next reconcile finds that its objects have
+                        // to be deleted.
                         let actions = beside.into_iter().chain(Action::delete(pod)).collect();
                         self.until_gone([&**pod], actions)
                     }),
@@ -117,11 +118,11 @@ impl Pass<'_> {
         let mut status = self.status.clone();
         let is_news = status.application_state.error_message.as_ref() != Some(&message);
         // The event reports only what keeps the pod from starting, not that `spark-submit` is running.
-        let told = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
+        let news = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
         // The watch of pods reports the end of the submission pod, so a long pause is enough.
         let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
-        self.plan(status, Vec::from_iter(told), Some(wake))
+        self.plan(status, Vec::from_iter(news), Some(wake))
     }
 
     /// Handles SUBMISSION_FAILED: submits again when the pause is over, as often as the restart policy allows.
@@ -174,8 +175,9 @@ impl Pass<'_> {
         let outcome = history::outcome(State::SubmissionFailed, "SubmissionFailed", Some(why.clone()));
         Self::ended(&mut status, outcome, self.now);
         let state = match self.application.state() {
-            // Kueue takes SUBMISSION_FAILED for the end and gives the quota away, and the retry would run without any. What
-            // Kueue has admitted was suspended before, so that only these two states come before its submission.
+            // Kueue takes SUBMISSION_FAILED for the end of the application and releases its quota, so the retry would
+            // run without quota. An application that Kueue has admitted was suspended before, so only these two states
+            // can precede its submission.
             state @ (State::PendingRerun | State::Resuming)
                 if self.is_queued() && restart::is_submitted_again(&self.application.spec, &status) =>
             {
@@ -215,7 +217,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns the value of the annotation by which the user asks for another run.
+    /// Returns the value of the annotation by which the user requests another run.
     pub(super) fn rerun_asked_for(&self) -> Option<&String> {
         self.application.metadata.annotations.as_ref()?.get(annotation::RERUN)
     }
@@ -234,7 +236,7 @@ impl Pass<'_> {
         self.seen.strays.iter().filter(|pod| pod.is_made_for(self.uid())).filter(is_stray).collect()
     }
 
-    /// Returns the actions that delete `strays`; of the executors, no more than one turn may delete.
+    /// Returns the actions that delete `strays`; at most [`AT_ONCE`] of the executors.
     pub(super) fn delete_strays(strays: &[&PodSummary]) -> Vec<Action> {
         let of_role = |role| {
             let pods = strays.iter().filter(move |pod| pod.role == Some(role));
@@ -257,9 +259,9 @@ impl Pass<'_> {
         Plan { actions, ..self.stay(Some(SOON)) }
     }
 
-    /// Returns the plan that carries out `actions` and waits until `pods` are gone. If that takes [`LONG`], the status says which
-    /// of those that were deleted before stays: the pods of a lost node stay until somebody deletes the node or the pods, and
-    /// those with a finalizer until it is removed.
+    /// Returns the plan that carries out `actions` and waits until `pods` are gone. After [`LONG`], the status names
+    /// one of the pods that are still there: the pods of a lost node stay until somebody deletes the node or the pods,
+    /// and those with a finalizer until it is removed.
     pub(super) fn until_gone<'p>(
         &self,
         pods: impl IntoIterator<Item = &'p PodSummary>,
@@ -267,7 +269,7 @@ impl Pass<'_> {
     ) -> Plan {
         let mut plan = self.acting(actions);
         let is_long = self.waits_since().is_some_and(|since| between(since, self.now) >= LONG);
-        // While there are actions, a pod that is not being deleted is deleted now or in a later turn.
+        // While there are actions, a pod that is not being deleted is deleted now or by a later plan.
         let is_left = |pod: &&PodSummary| is_long && (pod.terminating || plan.actions.is_empty());
         let mut left: Vec<_> = pods.into_iter().filter(is_left).map(stays).collect();
         let message = &mut plan.status.application_state.error_message;
@@ -278,24 +280,24 @@ impl Pass<'_> {
         plan
     }
 
-    /// Returns the time since which the application waits for its next driver, or for the end of its pods: the latest time at
-    /// which it has ceased to do what its spec asks for, has left its driver, or has tried to submit; at least that of its
-    /// creation.
+    /// Returns the time since which the application waits for its next driver, or for the end of its pods: the latest
+    /// of the transitions to `Reconciling` and to `Submitted` = `False`, the last submission, and the creation of the
+    /// application.
     fn waits_since(&self) -> Option<Timestamp> {
-        let is_told = |condition: &&Condition| match &*condition.type_ {
+        let begins_wait = |condition: &&Condition| match &*condition.type_ {
             SUBMITTED => condition.status == "False",
             other => other == RECONCILING,
         };
-        let told = self.status.conditions.iter().filter(is_told);
-        let told = told.map(|condition| &condition.last_transition_time);
+        let transitions = self.status.conditions.iter().filter(begins_wait);
+        let transitions = transitions.map(|condition| &condition.last_transition_time);
         let others =
             [&self.status.last_submission_attempt_time, &self.application.metadata.creation_timestamp];
-        told.chain(others.into_iter().flatten()).map(|time| time.0).max()
+        transitions.chain(others.into_iter().flatten()).map(|time| time.0).max()
     }
 }
 
-/// The time after which the status says which pod an application waits for that is to be gone. Most are gone after their grace
-/// period, which is half a minute.
+/// The waiting time after which the status names the pod whose end an application waits for. Most pods are gone after
+/// their grace period of half a minute.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Returns the message that an application waits for the end of `pod`.

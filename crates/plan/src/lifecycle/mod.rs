@@ -233,7 +233,7 @@ impl Pass<'_> {
     }
 
     /// Returns the event about the operator that has submitted the recorded run, if that is another one. Sent when the
-    /// state changes: nothing else tells that two operators have chosen the same namespace.
+    /// state changes: nothing else shows that two operators drive the same namespace.
     fn submitted_by_another_operator(&self, next: &SparkApplicationStatus) -> Option<Event> {
         let state = self.application.state();
         let run = history::run(&self.status, self.status.run_ordinal?).filter(|_| state.is_followed())?;
@@ -318,7 +318,7 @@ pub fn leave(pods: &[PodSummary], uid: &str, policy: &Policy) -> Vec<Action> {
     kept.map(|driver| release(driver)).chain(unattended(&own, policy)).collect()
 }
 
-/// Returns the actions of extensions for pods that go on without the operator.
+/// Returns the actions of extensions for pods that continue to run without the operator.
 fn unattended(pods: &[&PodSummary], policy: &Policy) -> impl Iterator<Item = Action> {
     policy.extensions.iter().flat_map(move |extension| extension.leave(pods))
 }
@@ -329,7 +329,8 @@ fn release(driver: &PodSummary) -> Action {
 
 /// Returns the actions for `pods` of an application that is being deleted or does not exist any more: they are deleted
 /// at once, before Kubernetes' garbage collection would delete them, and the finalizer is removed from drivers, because
-/// their outcome is not recorded any more. `there` is the application that has this name now.
+/// their outcome is not recorded any more. `there` is the metadata of the application that has this name now, if there
+/// is one.
 pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &Policy) -> Vec<Action> {
     /// The finalizer on an application that is deleted while its pods are to be kept (`kubectl delete
     /// --cascade=orphan`).
@@ -344,7 +345,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let drivers: Vec<_> =
         pods.iter().filter(|pod| pod.role == Some(Role::Driver) && !is_of_living(pod)).collect();
     let kept = drivers.iter().filter(|pod| pod.protected).map(|pod| release(pod));
-    // Nobody but the operator has a use for them. Those of orphans may have lost their owner already.
+    // Only the operator uses these pods. Those of an orphaned application may have lost their owner already.
     let (others, sparks): (Vec<_>, Vec<_>) = pods.iter().partition(|pod| pod.other_role().is_some());
     let others = others.into_iter().filter(|pod| pod.controller.is_none() || is_left(pod));
     // The rest follows when the watch reports the deletion of these.
@@ -352,7 +353,7 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     if is_orphaned {
         return kept.chain(others).chain(unattended(&sparks, policy)).collect();
     }
-    // A driver that was kept goes on creating executors.
+    // A driver that was kept continues to create executors.
     let is_kept = |pod: &&PodSummary| {
         let mut its = drivers.iter().filter(|driver| driver.submission_id == pod.submission_id);
         pod.submission_id.is_some() && its.any(|driver| !is_left(driver))
@@ -360,7 +361,8 @@ pub fn after_deletion(pods: &[PodSummary], there: Option<&ObjectMeta>, policy: &
     let kept_on: Vec<_> = sparks.into_iter().filter(is_kept).collect();
     // A new application with the same name may have executors of its own.
     let is_over = |pod: &&PodSummary| {
-        // The pods of a set have its owner's run alone.
+        // A StatefulSet or ReplicaSet owns the executors of Spark's other allocators: only the submission id leads to
+        // their driver.
         let is_its = |driver: &&&PodSummary| {
             pod.is_executor_of(Some(&driver.uid)) && pod.submission_id == driver.submission_id
         };

@@ -1,12 +1,12 @@
-//! Decides whether and when a failed run or a failed submission is retried. The pause before the next attempt is zero if that
-//! follows at once, and none if no other attempt follows.
+//! Decides whether and when a failed run or a failed submission is retried. The pause before the next attempt is zero
+//! if the attempt follows at once, and `None` if no other attempt follows.
 
 use super::{Pass, history};
 use crate::between;
 use api::{RestartPolicy, RestartPolicyType, RunRecord, SparkApplicationSpec, SparkApplicationStatus};
 use std::time::Duration;
 
-/// An application that is started `Always` waits before it is started again if its runs are shorter than this.
+/// An application with restart policy `Always` waits before its next run if its runs are shorter than this.
 const SHORT: Duration = Duration::from_secs(10);
 /// The pause after the second short run in a row. It doubles with each further one.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -16,7 +16,7 @@ impl Pass<'_> {
     /// Returns the pause before another run after a successful one.
     pub(super) fn retry_of_success(&self) -> Option<Duration> {
         let is_due = self.application.spec.restart_policy.restart_type == RestartPolicyType::Always;
-        // An unknown time is long ago.
+        // Without a termination time, the pause is over.
         let ended = self.status.termination_time.as_ref();
         let over = ended.map_or(Duration::MAX, |ended| between(ended.0, self.now));
         is_due.then(|| back_off(&self.status).unwrap_or_default().saturating_sub(over))
@@ -51,9 +51,10 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the pause before the next run of an application that is started `Always`, counted from the end of its last
-/// one: none unless that and the ones before were short and the operator itself has started it again. Without the pause
-/// applications whose drivers end at once would take as many turns, requests and pods as a tenant likes.
+/// Returns the pause before the next run of an application with restart policy `Always`, counted from the end of its
+/// last run; `None` unless that run was short and the operator itself had started it again. The pause grows with the
+/// number of such runs in a row. Without it, applications whose drivers end at once would cause any number of
+/// reconciles, requests and pods.
 pub(super) fn back_off(status: &SparkApplicationStatus) -> Option<Duration> {
     let is_short = |run: &RunRecord| {
         let times = run.submitted_time.as_ref().zip(run.finished_time.as_ref());

@@ -5,7 +5,8 @@ use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
 use api::{SparkApplicationStatus, State, label};
 use kube_core::ResourceExt;
 
-/// Whether the run was suspended, and its pods go, in RUNNING: see [`Pass::suspend`].
+/// Whether the run is recorded as suspended and its pods are being deleted while the state is still RUNNING: see
+/// [`Pass::suspend`].
 pub(super) fn is_leaving(status: &SparkApplicationStatus) -> bool {
     let run = history::run(status, status.run_ordinal.unwrap_or_default());
     status.application_state.state == State::Running
@@ -19,15 +20,16 @@ impl Pass<'_> {
     }
 
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
-        // Nothing runs of an application that has ended.
+        // An application that has ended has nothing to suspend.
         let runs = !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
         self.application.spec.suspend == Some(true) && runs || is_leaving(&self.status)
     }
 
-    /// Begins a suspension, which goes on to its end even if the application is resumed meanwhile. The state of an
+    /// Begins a suspension, which is completed even if the application is resumed meanwhile. The state of an
     /// application in a queue of Kueue stays RUNNING while it has pods: Kueue gives the quota to another application as
-    /// soon as the state is not RUNNING (`IsActive` of its integration), and both would run at the same time. Its pods are
-    /// deleted once the record says so: otherwise the driver would have failed if the application is resumed meanwhile.
+    /// soon as the state is not RUNNING (`IsActive` of its integration), and both would run at the same time. Its pods
+    /// are deleted only after the run is recorded as suspended: otherwise the driver would count as failed if the
+    /// application is resumed meanwhile.
     pub(super) fn suspend(&self) -> Plan {
         let is_leaving = is_leaving(&self.status);
         let begins = (!is_leaving).then(|| events::application_suspending(self.name()));

@@ -11,15 +11,15 @@ use api::{Role, RunRecord, SparkApplicationStatus, State};
 use submission::{run::Run, submission_pod};
 
 impl Pass<'_> {
-    /// Returns the plan that records the forerunner, in whose place `next` will run; none if there is no forerunner.
+    /// Returns the plan that records the forerunner, in whose place `next` will run; `None` if there is no forerunner.
     pub(super) fn forerunner_recorded(&self, next: &Run) -> Option<Plan> {
         let id = self.unrecorded_run().filter(|id| next.id.as_str() != *id)?;
         let mut status = self.status.clone();
         self.record(&mut status, id, history::outcome(State::Invalidating, "SpecEdited", None));
         Self::announce(&mut status, Cause::SpecEdited);
-        // The ConfigMap of the forerunner's submission pod is deleted now: if others have deleted that pod, nothing
-        // would lead to the ConfigMap later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
-        // has too at this moment.
+        // The ConfigMap of the forerunner's submission pod is deleted now: if somebody else has deleted that pod, the
+        // ConfigMap could not be found later. The name of the ConfigMap contains the forerunner's ordinal, which `next`
+        // still has, too.
         let mut left = vec![submission_pod::config_map(&submission_pod::name(self.application, next))];
         left.extend(self.of_extensions(id, None));
         let actions = vec![Action::DeleteChildren(left)];
