@@ -35,8 +35,8 @@ pub(super) struct ApplicationIndex<R> {
     pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
     listed: Mutex<Records<R>>,
-    /// The objects that have a record, as hashes of their namespaces and names. Whoever may edit an object can have it name
-    /// one application after the other, and no record may stay with a former one.
+    /// The objects that have a record, as hashes of their namespaces and names. Users who may edit an object can make
+    /// it name one application after the other, and no record may stay with a former application.
     known: Mutex<HashSet<u64>>,
     hasher: RandomState,
     pub(super) state: state::Sender<State>,
@@ -67,9 +67,10 @@ impl<R: Record> ApplicationIndex<R> {
         self.records.read().get(application).cloned().unwrap_or_default()
     }
 
-    /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and its
-    /// record, or none if the object belongs to no application. `is_going` receives the last record of each object that does
-    /// not exist any more, before the record leaves the index. Returns the applications whose objects have changed.
+    /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and
+    /// its record, or `None` if the object belongs to no application. `is_going` receives the last record of each
+    /// object that does not exist any more, before the record leaves the index. Returns the applications whose objects
+    /// have changed.
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
@@ -89,7 +90,7 @@ impl<R: Record> ApplicationIndex<R> {
             Event::InitDone => {
                 let listed = mem::take(&mut *self.listed.lock());
                 let mut records = self.records.write();
-                // Whichever application an object names now, it is there.
+                // An object in the list exists, whichever application it names now.
                 let uids: HashSet<_> = listed.values().flat_map(BTreeMap::values).map(R::uid).collect();
                 for (key, record) in
                     records.iter().flat_map(|(key, of)| of.values().map(move |record| (key, record)))
@@ -106,7 +107,7 @@ impl<R: Record> ApplicationIndex<R> {
                 *self.known.lock() = places.collect();
                 let differs = |key: &&Key| before.get(*key) != records.get(*key);
                 changed.extend(before.keys().chain(records.keys()).filter(differs).cloned());
-                // Whoever reads the state may wait for the records.
+                // Unlocked first: a reader of the state may wait for the records while it holds the state.
                 drop(records);
                 self.state.send_replace(State::Known);
             }
@@ -138,8 +139,8 @@ impl<R: Record> ApplicationIndex<R> {
         changed
     }
 
-    /// Takes the record of the object at `place` out of `records`, if there is one: that of the application which the object
-    /// names `now`, else that of any application of the namespace.
+    /// Removes the record of the object at `place` from `records` and returns it, if there is one: the record under the
+    /// application that the object names `now`, or else under any application of the namespace.
     fn take(&self, records: &mut Records<R>, place: &Key, now: Option<&(Key, R)>) -> Option<(Key, R)> {
         let (namespace, name) = place;
         if !self.known.lock().remove(&self.hasher.hash_one((namespace, name))) {
@@ -203,7 +204,7 @@ mod tests {
     const NOTHING: (Vec<String>, Vec<&str>) = (Vec::new(), Vec::new());
 
     #[test]
-    fn an_application_is_named_if_one_of_its_objects_differs() {
+    fn an_application_is_reported_if_one_of_its_objects_has_changed() {
         let index = ApplicationIndex::default();
         let object = |port| Object { name: "a", uid: "1", port };
         let pi = || (vec!["pi".to_owned()], Vec::new());
@@ -213,11 +214,11 @@ mod tests {
         assert_eq!(index.of(&key("pi"))["a"], object(2));
         let gone = applied(&index, Event::Delete((Some("pi"), object(2))));
         assert_eq!(gone, (vec!["pi".to_owned()], vec!["1"]));
-        assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "nobody knows it");
+        assert_eq!(applied(&index, Event::Delete((None, object(2)))), NOTHING, "it has no record any more");
         assert!(index.records.read().is_empty() && index.known.lock().is_empty());
     }
 
-    /// Once, each edit of the label left a record behind, until the memory of the operator was full.
+    /// In an earlier version, each edit of the label left a record behind, until the memory of the operator was full.
     #[test]
     fn an_object_belongs_to_the_application_that_it_names_last() {
         let index = ApplicationIndex::default();
@@ -235,7 +236,7 @@ mod tests {
             assert_eq!(index.records.read().len(), usize::from(application.is_some()));
         }
         let gone = applied(&index, Event::Delete((None, object(1))));
-        assert_eq!(gone, (names(&["b"]), vec!["1"]), "it has ceased to name one and is deleted");
+        assert_eq!(gone, (names(&["b"]), vec!["1"]), "it no longer names an application and is deleted");
         applied(&index, Event::InitApply((Some("d"), object(1))));
         applied(&index, Event::InitDone);
         assert_eq!(applied(&index, Event::Apply((Some("e"), object(1)))).0, ["d", "e"]);
@@ -244,19 +245,19 @@ mod tests {
         assert_eq!(
             applied(&index, Event::InitDone),
             (names(&["e", "f"]), vec![]),
-            "a list finds it elsewhere"
+            "in the list it names another application"
         );
     }
 
     #[test]
-    fn a_complete_list_replaces_what_was_known() {
+    fn a_complete_list_replaces_all_records() {
         let index = ApplicationIndex::default();
         let object = |name, uid| Object { name, uid, port: 1 };
         applied(&index, Event::Apply((Some("pi"), object("same", "1"))));
         applied(&index, Event::Apply((Some("old"), object("gone", "2"))));
         applied(&index, Event::Apply((Some("made-anew"), object("again", "3"))));
         assert_eq!(applied(&index, Event::Init), NOTHING);
-        // Objects from a list that was broken off are ignored.
+        // Objects from an interrupted list are ignored.
         applied(&index, Event::InitApply((Some("never"), object("never", "5"))));
         assert_eq!(applied(&index, Event::Init), NOTHING);
         for (application, object) in

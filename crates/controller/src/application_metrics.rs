@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 #[derive(Clone)]
 pub struct ApplicationMetrics {
     ledger: Arc<Mutex<Ledger>>,
-    /// The caches, while this process drives applications; none otherwise.
+    /// The caches, while this process drives applications; dangling otherwise.
     caches: Arc<Mutex<Weak<Cluster>>>,
 }
 
@@ -25,14 +25,14 @@ impl ApplicationMetrics {
         Self { ledger, caches: Arc::default() }
     }
 
-    /// Returns all metrics in Prometheus' text format. A process that stands by reports that there are no applications,
-    /// so the sum over all replicas equals the number that the leader reports.
+    /// Returns all metrics in Prometheus' text format. A standby process reports no applications, so the sum over all
+    /// replicas equals the number that the leader reports.
     pub fn text(&self) -> String {
         let caches = self.caches.lock().upgrade();
         let options = self.ledger.lock().options().clone();
         let present = caches.map(|caches| caches.present(&options)).unwrap_or_default();
         let snapshot = self.ledger.lock().snapshot(&present);
-        // No reconcile that counts waits for the text: the ledger is not locked any more.
+        // The ledger is not locked any more, so that no reconcile waits until the text is written.
         snapshot.text()
     }
 

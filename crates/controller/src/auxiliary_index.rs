@@ -76,9 +76,9 @@ impl AuxiliaryIndex {
         (there, unwatched)
     }
 
-    /// Returns the first of `addresses` that the Ingress of an application has, with the namespace and name of that
-    /// application. Whoever may create Ingresses can write any owner into one; so only the Ingress of an application
-    /// counts that `takes` the address, too: it is asked with the application's key and uid.
+    /// Returns the first of `addresses` (host and path) that an Ingress of an application has, with the namespace and
+    /// name of that application. Users who may create Ingresses can write any owner into them, so an Ingress counts
+    /// only if its owner `takes` the address: that is called with the owner's key, the owner's uid and the address.
     pub(super) fn holder(
         &self,
         addresses: &[String],
@@ -117,32 +117,33 @@ impl AuxiliaryIndex {
     }
 }
 
-/// An object as the API server's answers are read: its text.
+/// An object as it is read from the API server: its text.
 pub(super) type Object = Kept<PartialObjectMeta, Box<str>>;
 type Events = BoxStream<'static, watcher::Result<Event<Object>>>;
 
-/// Returns the name of the application that controls an object of this kind, and the part of the object that the operator
-/// needs. Returns nothing of an object that no application controls, or that cannot be read: it is not repaired, and is in no
-/// status.
+/// Returns the name of the application that controls an object of this kind, and the part of the object that the
+/// operator needs. Returns `None` for an object that no application controls, or that cannot be read: such an object is
+/// not repaired, and is in no status.
 pub(super) fn read(
     kind: &ObjectKind,
     object: &Object,
     extensions: &Extensions,
 ) -> Option<(String, AuxiliaryObject)> {
     let json: Value = serde_json::from_str(&object.kept).ok()?;
-    // The watch of all objects would end with a bug.
+    // A panic would end the watch of all objects.
     caught_now(|| AuxiliaryObject::of(kind, &json, extensions)).ok().flatten()
 }
 
-/// Applies the events of the watch that `watch` begins to `kind`; yields the applications whose objects have changed. Where the
-/// kind cannot be watched, the watch is begun anew after a pause.
+/// Applies the events of the watch that `watch` begins to `kind`; yields the applications whose objects have changed.
+/// If the kind cannot be watched, a new watch begins after a pause.
 fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<Item = Key> + Send {
     let begin = (watch, Arc::clone(&kind), None::<Events>);
     let events = stream::unfold(begin, async |(watch, kind, running)| {
         let mut running = running.unwrap_or_else(&watch);
         let event = running.next().await?;
         if event.as_ref().is_err_and(|error| kind.is_missing(error)) {
-            // The watch of another namespace, if nobody polls it, keeps the page for which all lists of the process wait.
+            // Otherwise the watch of another namespace, which is not polled during the pause, would keep the permit for
+            // a page, for which all lists of the process wait.
             drop(running);
             sleep(LOOK_AGAIN).await;
             return Some((None, (watch, kind, None)));
@@ -171,7 +172,7 @@ impl Kind {
         if is_missing {
             // The watch is retried for ever, and the failure is logged once.
             if self.objects.state.send_replace(State::Unwatched) != State::Unwatched {
-                warn!(kind = %self.kind, %error, "not watched: what becomes of them is not known, nor mended");
+                warn!(kind = %self.kind, %error, "not watched: objects of this kind are neither observed nor repaired");
             }
         } else {
             warn!(kind = %self.kind, %error, "the watch is retried");
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_read_within_bounds_if_an_application_controls_it() {
+    fn an_object_is_read_if_it_is_not_too_large_and_an_application_owns_it() {
         let list = |count: usize| vec!["{}"; count].join(",");
         for (owner, ports, managed, is_read) in [
             ("SparkApplication", 3, 400_000, true),
@@ -233,9 +234,10 @@ mod tests {
         }
     }
 
-    /// Once, where several namespaces were named and one kind was not installed, each page of each list took a minute.
+    /// In an earlier version, if several namespaces were named and one kind was not installed, each page of each list
+    /// took a minute.
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_left_of_a_watch_in_the_pause_before_the_next_one() {
+    async fn a_failed_watch_is_dropped_before_the_pause() {
         let watches = Arc::<Mutex<Vec<Weak<()>>>>::default();
         let begun = Arc::clone(&watches);
         let watch = move || {
@@ -258,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_is_not_there_is_waited_for_by_nobody_and_a_busy_api_server_by_all() {
+    fn synced_waits_for_a_busy_api_server_but_not_for_a_missing_kind() {
         let kind = Kind::new(ObjectKind::INGRESS, Extensions::default());
         assert!(!kind.is_missing(&failed(503)));
         assert_eq!(*kind.objects.state.borrow(), State::Begins);

@@ -7,7 +7,7 @@ use super::{
     calls::{self, Calls},
     events::reference,
     key,
-    objects::{already_exists, delete_owned, in_words, is_taken, still_goes},
+    objects::{already_exists, delete_owned, in_words, name_taken, still_terminating},
     reconcile_memory::Note,
     source::Source,
     watch::Readable,
@@ -29,12 +29,12 @@ use work::caught;
 /// How many objects are created, repaired or deleted at once. This is enough for all applications that are submitted
 /// while the API server handles one object.
 pub(super) const AT_ONCE: usize = 32;
-/// The longest time that the work on one object may take. After a timeout the work is retried.
+/// The timeout of the work on one object. After a timeout the work is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Applications {
-    /// Returns the Services and Ingresses of an application that asks for these addresses, and the latest attempt to change
-    /// each of them.
+    /// Returns the Services and Ingresses of an application, and the latest attempt to change each of them. Records the
+    /// addresses (host and path) of the Ingresses that the application requests.
     pub(super) fn auxiliary(
         &self,
         application: &SparkApplication,
@@ -73,8 +73,8 @@ impl Applications {
         }
     }
 
-    /// Records that the work on an object begins, which gives it these addresses. Returns why it may not have them, if another
-    /// application has one.
+    /// Records that the work on an object begins, which gives an Ingress these addresses (host and path). Returns why
+    /// it may not have them, if another application has one.
     fn begin(&self, uid: &str, child: &ObjectKey, addresses: Vec<String>, now: Timestamp) -> Option<String> {
         let mut notes = self.memory.lock();
         let asked = notes.get(uid).and_then(|note| note.asked.as_ref());
@@ -109,7 +109,7 @@ impl Applications {
             match timeout(PATIENCE, caught(act)).await {
                 Ok(Ok(done)) => done,
                 Ok(Err(bug)) => Err(bug.to_string()),
-                Err(_) => Err(format!("the API server does not answer about {child}")),
+                Err(_) => Err(format!("the API server does not answer a request about {child}")),
             }
         };
         let why = done.await.err();
@@ -119,21 +119,23 @@ impl Applications {
         let is_made = why.is_none() && !is_deletion;
         let is_known = self.end(&uid, child, is_made.then(|| run.clone()));
         if let Some(why) = why.as_ref().filter(|_| is_known) {
-            warn!(namespace, application = name, why, "not done");
-            // Its name follows from the run and the reason, so that it is stored once, however often the attempt fails.
+            warn!(namespace, application = name, why, "an object was not created, changed or deleted");
+            // The name of the event follows from the run and the reason, so that it is stored once, however often the
+            // attempt fails.
             let event = events::not_made(why, events::RUNS_ON);
             cluster.send_event_about(about, &run, &event, super::now()).await;
         }
-        // Also if no watch reports the result of the work.
+        // If no watch reports the result, the application is queued after a success, too.
         if why.is_some() || !cluster.auxiliary.watches(child) {
             queue.push(&namespace, &name);
         }
     }
 
-    /// Returns why an Ingress with these addresses, of a web UI if `is_of_ui`, is not created, if an application other
-    /// than the one with `uid` has one of the addresses. An ingress controller chooses one of two Ingresses with the same
-    /// address, so a tenant could take over the address of another tenant. It looks at what is known: nothing is parsed
-    /// here, where all applications wait. Until an application was looked at, what it has counts as what it asks for.
+    /// Returns why an Ingress with these addresses, which is that of a web UI if `is_of_ui`, is not created: an
+    /// application other than the one with `uid` has one of the addresses. An ingress controller chooses one of two
+    /// Ingresses with the same address, so a tenant could take over the address of another tenant. Only known facts
+    /// count, and nothing is parsed, because all applications wait while the notes are locked. The Ingresses of an
+    /// application that was not reconciled yet count as requested by it.
     fn holder(
         &self,
         notes: &HashMap<String, Note>,
@@ -171,7 +173,7 @@ impl Applications {
     /// by this operator.
     fn is_driven(&self, (namespace, name): &Key, uid: &str) -> bool {
         let watched = self.cluster.application(namespace, name);
-        // One that is being deleted is not looked at any more, and asks for nothing.
+        // An application that is being deleted is not reconciled any more, and requests nothing.
         let is_it = |watched: Arc<Watched>| {
             watched.uid().as_deref() == Some(uid)
                 && watched.error().is_none()
@@ -180,8 +182,8 @@ impl Applications {
         self.cluster.namespaces.include(namespace) && watched.is_some_and(is_it)
     }
 
-    /// Records that the work on an object has ended, and the run for which the object is there now, if it is. Returns whether
-    /// the application is still known.
+    /// Records that the work on an object has ended, and the run for which the object exists now, if it does. Returns
+    /// whether the application is still known.
     fn end(&self, uid: &str, child: &ObjectKey, made_for: Option<String>) -> bool {
         let mut notes = self.memory.lock();
         let tried = notes.get_mut(uid).and_then(|note| note.tries.get_mut(child));
@@ -207,14 +209,14 @@ impl Applications {
                 Err(error) if already_exists(&error) => {
                     let there = match calls.get(&child.name).await {
                         Err(kube::Error::Api(status)) if status.is_not_found() => {
-                            return Err(still_goes(child));
+                            return Err(still_terminating(child));
                         }
                         there => there.map_err(|error| failed("read", &error))?,
                     };
                     let there = read(&child.kind, &there, extensions).map(|(_, there)| there);
-                    let own = there.filter(|there| there.owner == uid).ok_or_else(|| is_taken(child))?;
+                    let own = there.filter(|there| there.owner == uid).ok_or_else(|| name_taken(child))?;
                     if own.terminating {
-                        return Err(still_goes(child));
+                        return Err(still_terminating(child));
                     }
                     mend(&object, &own, extensions)
                 }
@@ -272,16 +274,16 @@ mod tests {
         Source::new(cluster, &setup.workloads.applications, store)
     }
 
-    /// Has an application ask for these addresses of its web UI.
-    fn asks(driven: &Applications, (namespace, name, uid): (&str, &str, &str), addresses: &[&str]) {
+    /// Records that an application requests these addresses for its web UI.
+    fn requests(driven: &Applications, (namespace, name, uid): (&str, &str, &str), addresses: &[&str]) {
         let asked = AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect());
         let key = (namespace.to_owned(), name.to_owned());
         driven.memory.with(uid, |note| note.asked = Some((key, asked)));
     }
 
-    /// An object of a kind that the operator does not watch would otherwise not be made again for the same run.
+    /// An object of a kind that the operator does not watch would otherwise not be created again for the same run.
     #[tokio::test]
-    async fn what_was_deleted_does_not_count_as_made() {
+    async fn a_deleted_object_does_not_count_as_created() {
         let made = json!({"metadata": {"name": "pi-ui-svc"}});
         let driven = driven_at(api_server(move |_| ready((200, made.clone()))), &[("ours", "pi", "1")]);
         let child = ObjectKind::SERVICE.named("pi-ui-svc");
@@ -304,13 +306,14 @@ mod tests {
         }
     }
 
-    /// Once, an application that was deleted while its Ingress was made kept the address from the next one of its name.
+    /// In an earlier version, an application that was deleted during the creation of its Ingress kept the address, so
+    /// that the next application of its name did not get it.
     #[tokio::test]
-    async fn an_address_is_claimed_as_long_as_its_application_is_there() {
+    async fn an_address_is_claimed_as_long_as_its_application_exists() {
         let pi = ("ours", "pi", "1");
         for applications in [vec![], vec![pi]] {
             let driven = driven(&applications);
-            asks(&driven, pi, &[ADDRESS]);
+            requests(&driven, pi, &[ADDRESS]);
             let ingress = ObjectKind::INGRESS.named("pi-ui-ingress");
             let taken = driven.begin("1", &ingress, vec![ADDRESS.to_owned()], Timestamp::UNIX_EPOCH);
             assert_eq!(taken, None);
@@ -321,19 +324,19 @@ mod tests {
         }
     }
 
-    /// Once, who could create Ingresses in one namespace kept the web UI of another namespace from its address, with an
-    /// Ingress that named an owner of which there was none.
+    /// In an earlier version, a user who could create Ingresses in one namespace could deny the web UI of another
+    /// namespace its address, with an Ingress whose owner did not exist.
     #[tokio::test]
-    async fn an_ingress_of_another_namespace_takes_no_address_that_no_application_asks_for_there() {
+    async fn an_ingress_takes_no_address_that_its_application_does_not_request() {
         let (pi, other, idle, asking, late) = ("1", "2", "3", "4", "7");
         for (what, owner, uid, holds) in [
             ("an owner that does not exist", "nobody", "0", false),
-            ("the application that asks for the address", "pi", pi, false),
-            ("an application of the other namespace that asks for the address too", "other", other, false),
-            ("an application that asks for no address, as one of its own name", "idle", idle, false),
-            ("another uid of an application that asks for the address", "asking", "5", false),
-            ("an application that asks for the address in its own namespace", "asking", asking, true),
-            ("an application that was not looked at yet", "late", late, true),
+            ("the application that requests the address", "pi", pi, false),
+            ("an application of the other namespace that requests the address too", "other", other, false),
+            ("an application that requests no address, by an Ingress in its namespace", "idle", idle, false),
+            ("another uid of an application that requests the address", "asking", "5", false),
+            ("an application that requests the address in its own namespace", "asking", asking, true),
+            ("an application that was not reconciled yet", "late", late, true),
         ] {
             let applications = [
                 ("ours", "pi", pi),
@@ -343,9 +346,9 @@ mod tests {
                 ("theirs", "late", late),
             ];
             let driven = driven(&applications);
-            asks(&driven, applications[1], &[ADDRESS]);
-            asks(&driven, applications[2], &[]);
-            asks(&driven, applications[3], &[ADDRESS]);
+            requests(&driven, applications[1], &[ADDRESS]);
+            requests(&driven, applications[2], &[]);
+            requests(&driven, applications[3], &[ADDRESS]);
             driven.cluster.auxiliary.apply_ingress(json!({
                 "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
                 "metadata": {

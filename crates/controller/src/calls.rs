@@ -20,12 +20,12 @@ use work::Turns;
 /// The owner of the fields that the operator applies.
 const FIELD_MANAGER: &str = "spark-operator";
 
-/// The most objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit, and a page is
+/// The maximum number of objects in a page of a list. An object has up to 1.5 MB, which is etcd's limit, and a page is
 /// in memory as text: kube's default of 500 objects would be a single answer of 750 MB.
 pub(super) const PAGE: u32 = 20;
 
-/// The number of pages of lists that are in memory at once, beside the one of the watches. A page has up to 30 MB, and each
-/// reconcile may need a list.
+/// The maximum number of pages of lists that are in memory at once, in addition to the one of the watches. A page has
+/// up to 30 MB, and each reconcile may need a list.
 pub(super) const PAGES: usize = 2;
 
 /// The metadata of an object of any kind: it has the same fields in all kinds.
@@ -50,30 +50,31 @@ impl<'a> Calls<'a> {
         Self { client, namespace, request: Request::new(kind.path(namespace)) }
     }
 
-    /// Returns an object's metadata; none if the object does not exist, or the cluster does not have its kind.
+    /// Returns an object's metadata; `None` if the object does not exist, or the cluster does not have its kind.
     pub(super) async fn metadata(&self, name: &str) -> kube::Result<Option<Metadata>> {
-        // A name may come from an object of others: see `named`.
+        // The name may come from an object that another user has written: see `named`.
         if !is_object_name(name) {
             return Ok(None);
         }
         let request = self.request.get_metadata(name, &GetParams::default());
         match self.client.request(request.map_err(kube::Error::BuildRequest)?).await {
-            // Not by the reason: for an API group that does not exist, the API server answers with a plain text.
+            // The status code is compared, not the reason: for an API group that does not exist, the API server answers
+            // with a plain text.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
             found => found.map(Some),
         }
     }
 
-    /// Returns an object, or what is kept of it.
+    /// Returns an object, or the part of it that `T` keeps.
     pub(super) async fn get<T: DeserializeOwned>(&self, name: &str) -> kube::Result<T> {
         let request = self.request.get(named(name)?, &GetParams::default());
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Calls `found` with each object of a list, until it breaks; `request` is [`Request::list`] or
-    /// [`Request::list_metadata`]. The list comes in pages, as a watch reads it: whoever may create such objects determines
-    /// how many there are, and how large each is. For each page it is the turn of the namespace, of which there are [`PAGES`]
-    /// at once.
+    /// [`Request::list_metadata`]. The list is read in pages, like that of a watch: users who may create such objects
+    /// determine how many there are, and how large each is. Before each page, the namespace waits for its turn in
+    /// `turns`.
     pub(super) async fn list<T: Clone + DeserializeOwned>(
         &self,
         turns: &Turns,
@@ -99,7 +100,7 @@ impl<'a> Calls<'a> {
         self.text(self.request.create(&PostParams::default(), object.into())).await
     }
 
-    /// Has the API server check and change an object as if it were created, and create nothing.
+    /// Has the API server admit and change an object by a dry run, as if it were created. Nothing is stored.
     pub(super) async fn dry_run(&self, object: impl Into<Vec<u8>>) -> kube::Result<()> {
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         self.text(self.request.create(&parameters, object.into())).await.map(drop)
@@ -164,7 +165,8 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// Makes an object in `namespace` as `object` says, whoever else has set its fields, and returns its metadata.
+/// Creates or changes an object in `namespace` by server-side apply, which takes the fields of `object` over from all
+/// other managers, and returns its metadata.
 pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> kube::Result<Metadata> {
     let key = ObjectKey::of(object).unwrap_or_default();
     let parameters = PatchParams::apply(FIELD_MANAGER).force();
@@ -173,7 +175,7 @@ pub(super) async fn apply(client: &Client, namespace: &str, object: &Value) -> k
     client.request(request.map_err(kube::Error::BuildRequest)?).await
 }
 
-/// Counts a request as done that has failed because its object is gone, or because another object has the name by now.
+/// Turns the failure of a request into a success if the object is gone, or if another object has its name by now.
 pub(super) fn done_or_gone(done: kube::Result<()>) -> kube::Result<()> {
     match done {
         Err(kube::Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(()),
@@ -188,7 +190,7 @@ pub(super) fn only(uid: Option<String>) -> DeleteParams {
 }
 
 /// Returns `name`, or the answer that there is no such object if no object can have this name. kube writes names into
-/// URLs as they are, and some come from objects of others: `../secrets/a` would be another object.
+/// URLs as they are, and some come from objects that other users have written: `../secrets/a` would be another object.
 fn named(name: &str) -> kube::Result<&str> {
     let missing = || Status { code: 404, ..Status::failure("it is not the name of an object", "NotFound") };
     if is_object_name(name) { Ok(name) } else { Err(kube::Error::Api(Box::new(missing()))) }
@@ -202,9 +204,9 @@ mod tests {
     use std::{sync::Arc, time::Duration};
     use tokio::time::{Instant, sleep};
 
-    /// Once, each of a dozen reconciles had a page in memory, of pods as large as their author wanted them.
+    /// In an earlier version, each of a dozen reconciles had a page in memory, of pods of any size.
     #[tokio::test(start_paused = true)]
-    async fn pages_of_lists_come_one_after_the_other_and_namespaces_take_turns() {
+    async fn lists_are_read_page_by_page_and_namespaces_take_turns() {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let noted = Arc::clone(&asked);
         let client = api_server(move |request| {
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_no_path() {
+    fn a_name_that_could_be_a_path_is_refused() {
         for name in ["a", "pi-driver", "spark-drv-0a.example.com", "0"] {
             assert!(named(name).is_ok(), "{name}");
         }

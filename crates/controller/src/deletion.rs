@@ -55,7 +55,7 @@ impl Context {
                     driver.controller = Controller::of(found.meta());
                 }
                 Ok(_) => {}
-                // Without an owner it is left alone: nobody knows now whether it is to be kept.
+                // Without an owner, the driver is left alone: it is not known whether the user wants to keep it.
                 Err(error) if error.is_unanswered() => return left(error),
                 Err(error) => {
                     driver.controller = None;
@@ -65,7 +65,8 @@ impl Context {
         }
         for action in actions(&pods, there.as_ref().map(Resource::meta)) {
             if let Err(error) = execute::about_pods(&self.source.cluster.client, namespace, action).await {
-                // A hundred requests without an answer would take an hour. The watch of pods tells of those that are left.
+                // A hundred requests without an answer would take an hour. The watch of pods reports the pods that are
+                // left.
                 let is_over = error.is_unanswered();
                 left(error);
                 if is_over {
@@ -101,7 +102,7 @@ impl Context {
             for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
                 execute::about_pods(&self.source.cluster.client, &key.0, action).await?;
             }
-            info!("left: the namespace is not ours any more");
+            info!("no longer driven: the namespace is not ours any more");
         }
         self.forget(&uid);
         Ok(())
@@ -118,16 +119,17 @@ mod tests {
     use std::future::ready;
 
     /// Method and path of each request.
-    type Asked = Arc<Mutex<Vec<String>>>;
+    type Requests = Arc<Mutex<Vec<String>>>;
 
     /// Returns the context of an operator that drives only the namespace `ours`, and the requests that the operator
-    /// sends. The API server has the pod `pi-driver`, another one without an owner, and the application `pi` if `there` contains it.
-    fn context(there: Option<Value>) -> (Context, Asked) {
-        let asked = Asked::default();
-        let asking = Arc::clone(&asked);
+    /// sends. The API server has the pod `pi-driver`, the pod `no-owner`, which has no owner, and the application `pi`
+    /// if `there` contains it.
+    fn context(there: Option<Value>) -> (Context, Requests) {
+        let requests = Requests::default();
+        let recorded = Arc::clone(&requests);
         let client = api_server(move |request| {
             let path = request.uri().path().to_owned();
-            asking.lock().push(format!("{} {path}", request.method()));
+            recorded.lock().push(format!("{} {path}", request.method()));
             let answer = match &there {
                 _ if path.ends_with("/no-owner") => {
                     (200, json!({"metadata": {"name": "no-owner", "uid": "d1"}}))
@@ -143,7 +145,7 @@ mod tests {
         let setup = Setup::of_tests(client, "ours");
         let cluster = Cluster::new(&setup, reflector::store().0);
         let context = Context::new(cluster, setup);
-        (context, asked)
+        (context, requests)
     }
 
     fn application() -> Value {
@@ -177,47 +179,48 @@ mod tests {
         (namespace.to_owned(), "pi".to_owned())
     }
 
-    fn told(asked: &Asked) -> Vec<String> {
-        std::mem::take(&mut *asked.lock())
+    fn sent(requests: &Requests) -> Vec<String> {
+        std::mem::take(&mut *requests.lock())
     }
 
     const APPLICATION: &str = "GET /apis/sparkoperator.k8s.io/v1beta2/namespaces/theirs/sparkapplications/pi";
     const RELEASE: &str = "PATCH /api/v1/namespaces/theirs/pods/pi-driver";
 
-    /// Once, the pods could not be deleted, nor could the namespace.
+    /// In an earlier version, such pods kept the finalizer, so that neither they nor their namespace could be deleted.
     #[tokio::test]
-    async fn drivers_in_a_namespace_that_ceases_to_be_ours_are_let_go_once() {
-        let (context, asked) = context(Some(application()));
+    async fn drivers_in_a_deselected_namespace_lose_the_finalizer_once() {
+        let (context, requests) = context(Some(application()));
         let watched: Watched = from_value(application()).unwrap();
         has_pods(&context, [driver("pi-driver")]);
         context.leave(&watched).await.unwrap();
-        assert_eq!(told(&asked), Vec::<String>::new(), "it never was ours");
+        assert_eq!(sent(&requests), Vec::<String>::new(), "it never was ours");
 
         context.source.memory.with("u", |note| note.failures = 0);
         context.leave(&watched).await.unwrap();
-        assert_eq!(told(&asked), [RELEASE]);
+        assert_eq!(sent(&requests), [RELEASE]);
         context.leave(&watched).await.unwrap();
-        assert_eq!(told(&asked), Vec::<String>::new(), "the finalizer is another operator's now");
+        assert_eq!(sent(&requests), Vec::<String>::new(), "the finalizer is another operator's now");
     }
 
     #[tokio::test]
-    async fn the_drivers_of_deleted_applications_are_let_go_everywhere_and_nothing_else_is_done() {
-        let (context, asked) = context(None);
+    async fn drivers_of_deleted_applications_lose_the_finalizer_everywhere() {
+        let (context, requests) = context(None);
         let mut old = driver("old-driver");
         old.kept.protected = false;
         has_pods(&context, [driver("pi-driver"), old]);
         context.delete_or_release_pods(&pi("theirs")).await;
-        assert_eq!(told(&asked), [APPLICATION, RELEASE]);
+        assert_eq!(sent(&requests), [APPLICATION, RELEASE]);
 
-        let (context, asked) = self::context(Some(application()));
+        let (context, requests) = self::context(Some(application()));
         has_pods(&context, [driver("pi-driver")]);
         context.delete_or_release_pods(&pi("theirs")).await;
-        assert_eq!(told(&asked), [APPLICATION]);
+        assert_eq!(sent(&requests), [APPLICATION]);
     }
 
-    /// Once, each refusal counted as done, so that a driver with the finalizer was forgotten without a word.
+    /// In an earlier version, each refusal counted as success, so that a driver that still had the finalizer was
+    /// forgotten silently.
     #[tokio::test]
-    async fn the_finalizer_of_a_driver_is_done_with_if_the_pod_is_another_one_or_gets_none() {
+    async fn a_finalizer_patch_that_comes_too_late_counts_as_success() {
         for (field, is_done) in
             [("metadata.uid", true), ("metadata.finalizers", true), ("spec.tolerations", false)]
         {
@@ -233,24 +236,24 @@ mod tests {
         }
     }
 
-    /// Once, such a driver was deleted if the watch of pods was behind.
+    /// In an earlier version, such a driver was deleted if the watch of pods was behind.
     #[tokio::test]
-    async fn a_driver_that_has_lost_its_owner_by_now_is_kept() {
+    async fn a_driver_that_has_lost_its_owner_reference_is_kept() {
         for is_kept in [true, false] {
-            let (context, asked) = context(None);
+            let (context, requests) = context(None);
             let mut known = driver(if is_kept { "no-owner" } else { "pi-driver" });
             known.meta_mut().namespace = Some("ours".to_owned());
             known.kept.protected = false;
             has_pods(&context, [known]);
             context.delete_or_release_pods(&pi("ours")).await;
-            let deletions = told(&asked).iter().filter(|request| request.starts_with("DELETE")).count();
+            let deletions = sent(&requests).iter().filter(|request| request.starts_with("DELETE")).count();
             assert_eq!(deletions, usize::from(!is_kept));
         }
     }
 
     #[tokio::test]
-    async fn of_many_children_each_turn_deletes_some_and_the_last_one_the_rest() {
-        let (context, asked) = context(None);
+    async fn many_children_are_deleted_in_several_turns() {
+        let (context, requests) = context(None);
         let application: SparkApplication = from_value(application()).unwrap();
         let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
@@ -258,18 +261,18 @@ mod tests {
         for (number, is_all) in [(64, false), (64, false), (2, true)] {
             let action = Action::DeleteChildren(children.clone());
             assert_eq!(execute::execute(&context, &application, action).await.unwrap().is_continue(), is_all);
-            let turn = told(&asked);
+            let turn = sent(&requests);
             assert_eq!(turn.len(), number);
             seen.extend(turn);
         }
         seen.sort();
         seen.dedup();
-        assert_eq!(seen.len(), children.len(), "none is asked for twice");
+        assert_eq!(seen.len(), children.len(), "no child is requested twice");
     }
 
-    /// Once, memory grew with every driver in the namespaces of others.
+    /// In an earlier version, memory grew with every driver in the namespaces of other operators.
     #[tokio::test]
-    async fn nothing_is_remembered_of_drivers_in_the_namespaces_of_others() {
+    async fn drivers_in_namespaces_of_other_operators_are_forgotten() {
         let (context, _) = context(None);
         let has_departed = || context.source.cluster.pods.of(&pi("theirs")).1.is_some();
         let depart = || {
@@ -284,16 +287,16 @@ mod tests {
         assert!(!has_departed());
     }
 
-    /// Once, every event of a pod that needs no action caused a request.
+    /// In an earlier version, every event of a pod that needs no action caused a request.
     #[tokio::test]
-    async fn nobody_asks_for_the_application_of_pods_about_which_nothing_is_to_be_done() {
-        let (context, asked) = context(None);
+    async fn pods_that_need_no_action_cause_no_request() {
+        let (context, requests) = context(None);
         let mut pod = driver("pi-driver");
         pod.meta_mut().namespace = Some("ours".to_owned());
         pod.kept.protected = false;
         pod.kept.controller = None;
         has_pods(&context, [pod]);
         context.delete_or_release_pods(&pi("ours")).await;
-        assert_eq!(told(&asked), Vec::<String>::new());
+        assert_eq!(sent(&requests), Vec::<String>::new());
     }
 }

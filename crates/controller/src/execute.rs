@@ -23,11 +23,12 @@ use submission::executor_template::ExecutorTemplate;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-/// The most children that are deleted in one turn, so that nobody waits for an application that has a thousand.
+/// The maximum number of children that are deleted in one turn, so that other applications do not wait for one that has
+/// a thousand.
 const CHILDREN: usize = 64;
 
-/// Carries out an action, or as much of it as fits into one turn. Breaks if the rest is for the next turn of the application,
-/// before what follows on the action.
+/// Carries out an action, or as much of it as fits into one turn. Breaks if the rest, and the steps that follow the
+/// action, are left to the next turn of the application.
 pub(super) async fn execute(
     context: &Context,
     application: &SparkApplication,
@@ -53,7 +54,7 @@ pub(super) async fn execute(
             let is_all = children.len() <= CHILDREN;
             children.truncate(CHILDREN);
             let deleted = objects::delete(&context.source.cluster.client, &namespace, &uid, &children).await;
-            deleted.map_err(Error::api("DELETE of what belongs to a driver"))?;
+            deleted.map_err(Error::api("DELETE of an object of a driver"))?;
             if !is_all {
                 context.source.memory.with(&uid, |note| note.deleted.extend(children));
                 return Ok(ControlFlow::Break(()));
@@ -85,7 +86,7 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
             ("DELETE of a pod", deleted.map(|()| info!(pod = name, "pod deleted")))
         }
         Action::ProtectDriver { name, uid, protect } => {
-            // A strategic merge patch adds to the list, or deletes from it: the finalizers of others stay.
+            // A strategic merge patch adds to the list, or deletes from it: finalizers of other programs are kept.
             let field = if *protect { "finalizers" } else { "$deleteFromPrimitiveList/finalizers" };
             let patch = json!({"metadata": {"uid": uid, field: [finalizer::DRIVER_OUTCOME]}});
             ("PATCH of the driver pod's finalizers", pods.patch(name, &Patch::Strategic(patch)).await)
@@ -121,23 +122,23 @@ pub(super) async fn about_pods(client: &Client, namespace: &str, action: Action)
     }
 }
 
-/// Whether finalizers cannot be changed because another pod has the name by now, whose uid no patch can change, or because
-/// the pod is being deleted, and gets no finalizer.
+/// Whether finalizers cannot be changed because another pod has the name by now (no patch can change the uid), or
+/// because the pod is being deleted (no finalizer can be added any more).
 fn is_too_late(refusal: &Status) -> bool {
     let mut causes = refusal.details.iter().flat_map(|details| &details.causes);
     refusal.is_invalid()
         && causes.any(|cause| ["metadata.uid", "metadata.finalizers"].contains(&&*cause.field))
 }
 
-/// Creates objects. After the first failure, reports it to the user with what becomes of the application `meanwhile`, and
-/// skips the remaining objects. Returns whether all objects exist.
+/// Creates objects. After the first failure, reports it to the user by an event, which says what the application does
+/// `meanwhile`, and skips the remaining objects. Returns whether all objects exist.
 async fn make(
     context: &Context,
     application: &SparkApplication,
     objects: impl Iterator<Item = Value>,
     meanwhile: &str,
 ) -> bool {
-    /// How long the creation of one object may take. The next reconcile retries.
+    /// The timeout of the creation of one object. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
     let namespace = application.namespace().unwrap_or_default();
     let uid = application.uid().unwrap_or_default();
@@ -154,7 +155,7 @@ async fn make(
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
         };
-        warn!(why, "not made");
+        warn!(why, "an object was not created");
         let event = events::not_made(&why, meanwhile);
         context.source.cluster.send_event(application, &run_of(application), &event, super::now()).await;
         return false;
@@ -175,14 +176,15 @@ async fn renew(
     let Err(error) = renewed(&cluster.client, &namespace, template, driver, uid).await else { return };
     let why =
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
-    warn!(why, "not renewed");
+    warn!(why, "the template of executors was not updated");
     let event = events::not_made(&why, events::RUNS_ON);
     cluster.send_event(application, &run_of(application), &event, super::now()).await;
 }
 
-/// Writes the executors' template into its ConfigMap, and then marks the driver with it: a change of the pod has the kubelet look
-/// at the ConfigMap at once. Until then the driver is marked with no template, so that after a failure in between not even an
-/// edit back to the former template leaves the ConfigMap as it is.
+/// Writes the executors' template into its ConfigMap, and then its fingerprint into an annotation of the driver: a
+/// change of the pod makes the kubelet update the mounted ConfigMap at once. Before the write the annotation is
+/// emptied, so that the template is written again after a failure in between, even if an edit brings back the former
+/// template.
 async fn renewed(
     client: &Client,
     namespace: &str,
@@ -217,7 +219,7 @@ pub(super) async fn delete(
         Ok(()) => Ok(()),
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
         Err(kube::Error::Api(status)) if status.is_conflict() => Err(Error::Conflict),
-        Err(error) => Err(Error::api("DELETE of an object whose time is over")(error)),
+        Err(error) => Err(Error::api("DELETE with preconditions")(error)),
     }
 }
 
@@ -228,9 +230,10 @@ mod tests {
     use parking_lot::Mutex;
     use std::sync::Arc;
 
-    /// Once, an edit back to the former template left the executors with that of the edit whose renewal had failed.
+    /// In an earlier version, an edit back to the former template left the executors with the template of an edit whose
+    /// write had failed in between.
     #[tokio::test]
-    async fn a_driver_is_marked_with_no_template_while_its_config_map_may_have_another() {
+    async fn a_driver_names_no_template_while_its_config_map_may_have_another() {
         let template =
             |text: &str| ExecutorTemplate { config_map: "pi-conf".to_owned(), text: text.to_owned() };
         let [former, edited] = ["former", "edited"].map(template);

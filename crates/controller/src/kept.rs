@@ -1,5 +1,5 @@
-//! Reduces the objects of a watch to what the operator needs of them, each as soon as it is decoded: of a page of a list,
-//! one object at a time is whole in memory, and what stays of it is not much more than its text.
+//! Reduces each object of a watch to the parts that the operator needs, as soon as it is decoded: of a page of a list,
+//! only one object at a time is in memory as a whole, and the kept part is not much larger than the object's text.
 
 use super::{
     Cluster,
@@ -23,14 +23,14 @@ use std::{borrow::Cow, collections::BTreeMap, fmt::Debug, marker::PhantomData, s
 use tokio::sync::{Semaphore, SemaphorePermit};
 use work::{Turn, caught_now};
 
-/// The part of an object of the kind `K` that is kept in memory: its metadata, or what is needed of it, and `T`.
+/// The part of an object of the kind `K` that is kept in memory: the needed fields of its metadata, and `T`.
 #[derive(Clone, Debug)]
 pub struct Kept<K, T> {
     metadata: ObjectMeta,
     pub(super) kept: T,
-    /// The object itself if its kind has [`Keep::IS_WHOLE`], unless it is too large: as its text, which is parsed while the
-    /// object is worked on. A tree of it takes four times the memory, and of some objects a hundred times. If the object
-    /// could not be read, why not.
+    /// The text of the whole object if its kind has [`Keep::IS_WHOLE`], unless the text is too long. It is parsed for
+    /// each reconcile, because a parsed object takes four times the memory, and some a hundred times. If the object
+    /// could not be read, the reason.
     text: Result<Option<Arc<Text>>, String>,
     kind: PhantomData<fn() -> K>,
 }
@@ -59,29 +59,31 @@ pub(super) trait Keep<K>: Clone + Debug + Send + 'static {
     /// Returns what is kept of `object`, whose text is `text`.
     fn of(object: &Lenient<K>, text: &str) -> Self;
 
-    /// Returns the part of the metadata that is kept, by default what tells objects apart.
+    /// Returns the part of the metadata that is kept, by default the fields that identify an object.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
-        of_any(all)
+        identity(all)
     }
 }
 
-/// Up to how many bytes the text of an object is kept in any case. An ordinary one has a tenth of it.
+/// Texts of up to so many bytes are always kept. An ordinary text has a tenth of that.
 const ORDINARY_TEXT: usize = 64 << 10;
-/// Up to how many bytes of text any number of objects are worked on at once: a tree of this text may take 2 MB.
+/// Any number of objects with texts of up to so many bytes may be worked on at once: parsed, such a text takes up to 2
+/// MB.
 const SMALL_TEXT: usize = 32 << 10;
-/// The number of objects with longer texts that are worked on at once.
+/// The maximum number of objects with longer texts that are worked on at once.
 pub(super) const AT_ONCE: usize = 4;
-/// The longest text that is kept if there is room, in bytes: the status of an application with a thousand executors has
-/// 55 KiB. A larger object is fetched while it is worked on: etcd stores as many of 1 MB as anybody likes.
+/// The maximum length of a text that is kept if there is room, in bytes: the status of an application with a thousand
+/// executors has 55 KiB. A larger object is fetched for each reconcile: users may store any number of objects of 1 MB
+/// in etcd.
 const LONGEST_TEXT: usize = 512 << 10;
-/// The most bytes that kept texts which are not ordinary have together.
+/// The maximum size of all kept texts together that are longer than [`ORDINARY_TEXT`], in bytes.
 const MOST_TEXT: usize = 16 << 20;
-/// The room for them.
+/// The permits for them: one for each byte of [`MOST_TEXT`].
 static LARGE_TEXTS: Semaphore = Semaphore::const_new(MOST_TEXT);
-/// The most bytes of labels that are kept of an object: nobody counts applications by labels of which there are more.
+/// The maximum size of the labels that are kept of an object, in bytes. Metrics need fewer.
 const MOST_LABELS: usize = 16 << 10;
 
-/// The text of an object, with its room if it is not ordinary.
+/// The text of an object, with its permits if it is longer than [`ORDINARY_TEXT`].
 #[derive(Debug)]
 struct Text {
     text: Box<str>,
@@ -99,13 +101,13 @@ impl Text {
     }
 }
 
-/// The facts that are asked of all applications at once.
+/// The facts about an application that are needed while the object is not parsed: for metrics, and for its schedule.
 #[derive(Clone, Debug)]
 pub struct KeptApplication {
     /// Unknown if the application cannot be read.
     pub(super) state: State,
     pub(super) executor_labels: BTreeMap<String, String>,
-    /// The schedule to which the application refers, and what that needs to know of it.
+    /// The schedule to which the application refers, and the facts about the application that the schedule needs.
     pub(super) child: Option<(Owner, Child)>,
 }
 
@@ -116,7 +118,7 @@ impl KeptApplication {
     }
 }
 
-/// The facts that are asked of all SparkConnects at once.
+/// The facts about a SparkConnect that are needed while the object is not parsed: for the ports of the gateway.
 #[derive(Clone, Debug)]
 pub struct KeptConnect {
     /// When it was created: of two that have the same port, the older one keeps it.
@@ -126,8 +128,8 @@ pub struct KeptConnect {
     pub(super) access: Option<ConnectAccess>,
 }
 
-/// Returns what tells objects apart.
-fn of_any(all: &ObjectMeta) -> ObjectMeta {
+/// Returns the fields that identify an object.
+fn identity(all: &ObjectMeta) -> ObjectMeta {
     ObjectMeta {
         name: all.name.clone(),
         namespace: all.namespace.clone(),
@@ -137,21 +139,21 @@ fn of_any(all: &ObjectMeta) -> ObjectMeta {
     }
 }
 
-/// Returns the labels, or none if they are more than anybody writes.
-fn few(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+/// Returns the labels; empty if they have more than [`MOST_LABELS`] bytes.
+fn bounded(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes <= MOST_LABELS { labels.clone() } else { BTreeMap::new() }
 }
 
-/// Nothing but the schedule itself.
+/// Keeps nothing but the schedule itself.
 impl Keep<ScheduledSparkApplication> for () {
     const IS_WHOLE: bool = true;
 
     fn of(_: &Lenient<ScheduledSparkApplication>, _: &str) -> Self {}
 }
 
-/// The text of an object of any kind, for those who make something smaller of it. Empty if no application controls the
-/// object, or if it is larger than any that the operator makes.
+/// Keeps the text of an object of any kind, which its users reduce further. Empty if no application controls the
+/// object, or if the text is longer than that of any object that the operator creates.
 impl Keep<PartialObjectMeta> for Box<str> {
     fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
         let owners = object.meta().owner_references.as_deref().unwrap_or_default();
@@ -166,16 +168,16 @@ impl Keep<SparkApplication> for KeptApplication {
     fn of(application: &Lenient<SparkApplication>, _: &str) -> Self {
         let read = application.0.as_ref();
         let state = read.map_or(State::Unknown, SparkApplication::state);
-        let labels = read.map(|application| few(&application.spec.executor.pod.labels));
+        let labels = read.map(|application| bounded(&application.spec.executor.pod.labels));
         Self { state, executor_labels: labels.unwrap_or_default(), child: child(application.meta(), state) }
     }
 
-    /// Returns what metrics need of an application's metadata, and whether it is being deleted.
+    /// Returns the fields that identify an application, the labels, which metrics need, and the time of its deletion.
     fn metadata(all: &ObjectMeta) -> ObjectMeta {
         ObjectMeta {
             deletion_timestamp: all.deletion_timestamp.clone(),
-            labels: all.labels.as_ref().map(few),
-            ..of_any(all)
+            labels: all.labels.as_ref().map(bounded),
+            ..identity(all)
         }
     }
 }
@@ -192,15 +194,16 @@ impl Keep<SparkConnect> for KeptConnect {
 }
 
 impl<K, T> Kept<K, T> {
-    /// Whether the object has to be fetched to be read.
+    /// Whether the object has to be fetched for a reconcile, because its text is too long to be kept.
     pub(super) fn is_fetched(&self) -> bool {
         matches!(self.text, Ok(None))
     }
 }
 
 impl Cluster {
-    /// Returns an object with its turn, for which a large one waits. None if it cannot be read, which an event tells; or if
-    /// it is too large to be kept, and gone when it is fetched: the watch will report that.
+    /// Returns the whole object. A large object waits for its turn, which is returned with it. `None` if the object
+    /// cannot be read, which is reported by an event, or if it has to be fetched and does not exist any more, which the
+    /// watch will report.
     ///
     /// # Errors
     ///
@@ -242,13 +245,13 @@ impl<'de, K: Resource + DeserializeOwned, T: Keep<K>> Deserialize<'de> for Kept<
         let metadata = T::metadata(object.meta());
         let unreadable = |error| Box::new(InvalidObject { error, metadata: object.meta().clone() });
         let read = match object.0 {
-            // The watch of all objects ends with what is not caught here.
+            // A panic that is not caught here would end the watch of all objects.
             Ok(_) => caught_now(|| T::of(&object, &text)).map_err(|bug| unreadable(bug.to_string())),
             Err(invalid) => Err(invalid),
         };
         let (kept, text) = match read {
             Ok(kept) => (kept, Ok(T::IS_WHOLE.then_some(text).and_then(Text::kept).map(Arc::new))),
-            // Nothing is made of the text of an object that cannot be read.
+            // The text of an object that cannot be read is not used.
             Err(invalid) => {
                 let error = invalid.error.clone();
                 (T::of(&Lenient(Err(invalid)), ""), Err(error))
@@ -311,7 +314,7 @@ mod tests {
     };
 
     #[test]
-    fn only_the_text_of_what_an_application_controls_is_kept() {
+    fn only_texts_of_objects_that_an_application_controls_are_kept() {
         let kept = |owner: &str, padding: usize| {
             let metadata = json!({
                 "name": "a", "annotations": {"a": "a".repeat(padding)},
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_meets_a_bug_is_one_that_cannot_be_read() {
+    fn an_object_that_causes_a_panic_counts_as_unreadable() {
         let pod = r#"{"metadata":{"name":"pi","namespace":"team-a","uid":"u","resourceVersion":"7"}}"#;
         let kept: Kept<Pod, Broken> = serde_json::from_str(pod).unwrap();
         assert_eq!(kept.error(), Some("a bug of the operator: as the test wants it"));
@@ -386,8 +389,8 @@ mod tests {
         }
         let text = |bytes| Text::kept("x".repeat(bytes).into());
         let texts: Vec<_> = (0..200).filter_map(|_| text(LONGEST_TEXT)).collect();
-        assert_eq!(texts.len(), MOST_TEXT / LONGEST_TEXT, "they have room together");
-        assert!(text(ORDINARY_TEXT).is_some(), "an ordinary one always has");
+        assert_eq!(texts.len(), MOST_TEXT / LONGEST_TEXT, "the size of all large texts together is bounded");
+        assert!(text(ORDINARY_TEXT).is_some(), "an ordinary text is always kept");
         drop(texts);
         assert_eq!(LARGE_TEXTS.available_permits(), MOST_TEXT);
     }

@@ -1,5 +1,5 @@
-//! Drives applications, schedules and servers of Spark Connect: watches them, observes the facts, has the crates of decisions
-//! say what to do, acts, and records the result.
+//! Reconciles applications, schedules and Spark Connect servers: watches them, observes the facts, lets the decision
+//! crates (`plan`, `schedules`, `connect`) decide what to do, acts, and records the result.
 //!
 //! A reconcile depends only on the present state of one object, not on the event that has caused it. Every failure
 //! is retried, and every action can be repeated, so nothing has to be remembered across a crash.
@@ -20,18 +20,18 @@ mod namespaced_watches;
 mod namespaces;
 mod objects;
 mod observe;
-mod places;
 mod pods;
 mod queue;
+mod queue_state;
 mod reconcile;
 mod reconcile_memory;
 mod schedule_owner;
 mod schedules;
-mod slots;
 mod source;
 mod submission_environment;
 mod submission_metrics;
 mod submission_room;
+mod submission_slots;
 mod submitter;
 mod unreadable;
 mod watch;
@@ -69,10 +69,9 @@ pub use watch::Watching;
 use work::Turns;
 pub use workload::{Workload, Workloads};
 
-/// An application as the watch delivers it. An application that cannot be decoded is an error of its own and does not
-/// stop the others.
+/// An application as the watch delivers it. One that cannot be decoded does not stop the watch of the others.
 type Watched = Kept<SparkApplication, KeptApplication>;
-/// All applications, with the work on them.
+/// The cache of applications, and what their reconcile loop shares with the loops of other kinds.
 type Applications = Source<SparkApplication, KeptApplication>;
 /// Namespace and name of an object.
 type Key = (String, String);
@@ -82,7 +81,7 @@ fn key(object: &impl ResourceExt) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Returns the time by the API server's clock; none until the API server has reported its time.
+/// Returns the time by the API server's clock; `None` until the API server has reported its time.
 pub type ServerTime = Arc<dyn Fn() -> Option<Timestamp> + Send + Sync>;
 
 /// The pause before the next reconcile if the cached facts were stale. The watch usually delivers fresh facts sooner.
@@ -94,9 +93,9 @@ pub struct Setup {
     pub client: Client,
     pub policy: Policy,
     pub schedule_policy: ::schedules::Policy,
-    /// What drives SparkConnects; none for an operator that leaves them alone.
+    /// The settings for SparkConnects; `None` if the operator does not reconcile them.
     pub connect: Option<ConnectSetup>,
-    /// For how many applications the operator creates objects at once.
+    /// The maximum number of submissions that run at once, without those of namespaces that are held up.
     pub max_submissions: usize,
     /// The environment variables and configuration files that submissions use.
     pub submission_environment: SubmissionEnvironment,
@@ -104,25 +103,26 @@ pub struct Setup {
     pub submission_metrics: SubmissionMetrics,
     pub schedule_metrics: ScheduleMetrics,
     pub watching: Watching,
-    /// Records which objects wait for a reconcile and which are being reconciled, and limits how many are at once.
+    /// Records which objects wait for a reconcile and which are being reconciled, and limits how many are reconciled at
+    /// once.
     pub workloads: Workloads,
     /// The name of the operator's pod, for events.
     pub instance: String,
     pub server_time: ServerTime,
 }
 
-/// The cluster, as all reconcile loops use it. Cheap to clone: all clones share one client and one set of caches.
+/// The client, the caches and the limits that all reconcile loops share. Cheap to clone: all clones share them.
 #[derive(Clone)]
 struct Cluster {
     client: Client,
     /// The name of the operator's pod, for events.
     instance: String,
     watching: Watching,
-    /// Whose turn it is to list.
+    /// Limits how many lists are read at once; namespaces take turns.
     lists: Turns,
-    /// Whose turn it is to work on a large object.
+    /// Limits how many large objects are reconciled at once; namespaces take turns.
     large: Turns,
-    /// Whose turn it is to change a Service, an Ingress or an object of an extension.
+    /// Limits how many Services, Ingresses and objects of extensions are changed at once; namespaces take turns.
     changes: Turns,
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
@@ -173,7 +173,7 @@ struct Context {
     extension_memories: Mutex<Vec<Box<dyn ExtensionMemory>>>,
     /// The applications that have been deleted, and whose pods have not been handled since.
     departed: Mutex<HashSet<Key>>,
-    /// Whose turn it is to report an object that cannot be read.
+    /// Limits the events about unreadable objects to one at a time; namespaces take turns.
     reports: Turns,
 }
 
@@ -195,8 +195,8 @@ impl Context {
     }
 }
 
-/// Work for which no reconcile waits. What has not ended is given up when this value is dropped, even if it has a request
-/// without an answer: a leader that has lost the lease has no time to wait.
+/// Tasks for which no reconcile waits. When this value is dropped, the tasks that still run are cancelled, even if they
+/// wait for a response: a leader that has lost the lease has no time to wait.
 #[derive(Default)]
 struct Background {
     tasks: TaskTracker,
@@ -209,7 +209,7 @@ impl Background {
         self.tasks.spawn(async move { over.run_until_cancelled(work).await });
     }
 
-    /// Gives up all work and waits until it has ended.
+    /// Cancels all tasks and waits until they have ended.
     async fn stop(&self) {
         self.over.cancel();
         self.tasks.close();
@@ -238,7 +238,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
     // The watches; each one queues the objects that change.
     let follow_applications = context.source.follow(writer, |event| {
         of_schedules.children.apply(event);
-        context.heard(event);
+        context.on_event(event);
     });
     let reporting = cluster.watching.reporting_to(&context);
     let pods = Arc::clone(&cluster.pods).follow(&reporting);
@@ -282,7 +282,7 @@ pub async fn run(setup: Setup, synced: impl FnOnce(), stop: CancellationToken) {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the one clock of the controller: once a reconcile, at its top, and once a report"
+    reason = "the one clock of the controller: read when a reconcile begins, in background work and for reports"
 )]
 fn now() -> Timestamp {
     Timestamp::now()
@@ -300,7 +300,7 @@ mod tests {
     use serde_json::{Value, json};
     use watches::Watches;
 
-    /// Returns a client of an API server that answers each request with the code and the object that `answer` makes of it.
+    /// Returns a client of an API server that answers each request with the code and the object that `answer` returns.
     pub(crate) fn api_server<F>(answer: impl Fn(Request<Body>) -> F + Send + 'static) -> Client
     where
         F: Future<Output = (u16, Value)> + Send + 'static,

@@ -1,5 +1,5 @@
 //! Finds out why the volumes of pods cannot be mounted. The kubelet reports the reason only by events with the reason
-//! FailedMount. They are listed when a decision asks for them, for all pods of a namespace together.
+//! FailedMount. They are listed when a decision depends on them, for all pods of a namespace together.
 
 use super::{
     Cluster,
@@ -20,17 +20,19 @@ use tokio::{
 };
 use tracing::warn;
 
-/// How long a list counts: a thousand drivers of a namespace that wait for their volumes ask one after the other.
+/// How long a list is reused: a thousand drivers of a namespace that wait for their volumes are reconciled one after
+/// the other, and each needs the reason.
 const RECENT: Duration = Duration::from_secs(10);
-/// How long a list may take. A status without the reason is better than no status.
+/// The timeout of a list. A status without the reason is better than no status.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The most events that are read: a user who may create events in a namespace can create any number of them.
+/// The maximum number of events that are read: a user who may create events in a namespace can create any number of
+/// them.
 const MOST: usize = 1_000;
 
 /// The latest list of each namespace: when it was begun, and the reasons by the uids of the pods.
 pub(super) type MountFailures = Mutex<HashMap<String, (Instant, Arc<OnceCell<HashMap<String, String>>>)>>;
 
-/// An event as it is read: when the kubelet has sent it last, the uid of the pod, and what it says.
+/// An event as it is read: when the kubelet has sent it last, the uid of the pod, and the message.
 type Failure = (Option<Timestamp>, String, String);
 
 impl Cluster {
@@ -56,7 +58,7 @@ impl Cluster {
         failures.get(pod_uid).cloned()
     }
 
-    /// Lists the reasons in `namespace`, by the uids of the pods: of each pod the latest.
+    /// Lists the reasons in `namespace`, by the uids of the pods: for each pod the latest.
     async fn failures(&self, namespace: &str) -> HashMap<String, String> {
         let mut found = Vec::<Failure>::new();
         let read = |event: Kept<Event, Failure>| {
@@ -76,7 +78,7 @@ impl Cluster {
 }
 
 impl Keep<Event> for Failure {
-    /// An event that cannot be read is about no pod.
+    /// An event that cannot be read counts as one about no pod.
     fn of(event: &Lenient<Event>, _: &str) -> Self {
         let Ok(event) = &event.0 else { return Self::default() };
         let message = excerpt::explanation(event.message.clone().unwrap_or_default());
@@ -124,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_latest_reason_counts_and_one_list_answers_for_a_while() {
+    async fn the_latest_reason_counts_and_a_list_is_reused_for_a_while() {
         let (failures, lists) = failures(|_, query| {
             let is_second = query.contains("continue=");
             Some(if is_second {
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_without_end_and_one_that_does_not_come_are_given_up() {
+    async fn an_endless_list_and_one_without_an_answer_are_given_up() {
         let (endless, lists) = failures(|page_number, _| {
             Some(page(&vec![event(&page_number.to_string(), 1, "why"); 20], "more"))
         });

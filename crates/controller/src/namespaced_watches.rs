@@ -258,22 +258,22 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_begins_anew_begins_anew_for_all() {
+    fn a_new_list_of_one_namespace_restarts_the_merged_list() {
         let mut merged = Merged::of(["a", "b"]);
         merged.says("a", [Init, InitApply("a1"), InitDone]);
         merged.says("b", [Init, InitApply("b1"), InitDone]);
         assert_eq!(merged.says("a", [Init]), ["begins"]);
-        assert_eq!(merged.begun(), [1, 2], "the watch that has begun anew goes on");
+        assert_eq!(merged.begun(), [1, 2], "the watch that has begun a new list continues");
         assert_eq!(merged.says("b", [Init, InitApply("b2"), InitDone]), ["lists b2"]);
         assert_eq!(merged.says("a", [InitDone]), ["ends"]);
 
-        // Namespace `a` is empty, so none of its delivered objects can be gone, and no new list is needed.
+        // No object of namespace `a` has been delivered, so none can be gone, and no new list is needed.
         assert_eq!(merged.says("a", [Init, InitApply("a2"), InitDone]), ["changes a2"]);
         assert_eq!(merged.begun(), [1, 2]);
     }
 
     #[test]
-    fn a_list_that_is_broken_off_leaves_nothing_behind() {
+    fn an_interrupted_list_leaves_no_objects_behind() {
         let mut merged = Merged::of(["a", "b"]);
         assert_eq!(merged.says("b", [Init]), ["begins"]);
         assert_eq!(merged.says("a", [Init, InitApply("a1")]), ["lists a1"]);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_cannot_be_listed_delays_no_other_and_may_come_later() {
+    fn a_namespace_that_cannot_be_listed_delays_no_other() {
         let mut merged = Merged::of(["a", "b"]);
         assert_eq!(merged.fails("a", 403), ["begins"]);
         assert_eq!(merged.says("b", [Init, InitApply("b1"), InitDone]), ["lists b1", "ends"]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_hears_of_it_if_no_namespace_can_be_listed() {
+    fn a_missing_namespace_is_an_error_only_if_all_are_missing() {
         let mut merged = Merged::of(["a", "b"]);
         assert_eq!(merged.fails("a", 403), ["begins"]);
         assert_eq!(merged.fails("b", 404), ["fails"]);

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 /// The namespaces in which this operator drives applications.
 pub(super) struct OurNamespaces {
     chosen: Namespaces,
-    /// The namespaces that are chosen by their labels, and not by their names, each under its own name.
+    /// The namespaces that are chosen by their labels and not by their names, each under its own name.
     labelled: ApplicationIndex<()>,
 }
 
@@ -27,7 +27,7 @@ impl Readable for Lenient<PartialObjectMeta<Namespace>> {
     }
 }
 
-/// A namespace, of which nothing is kept but its name.
+/// A namespace, of which only the name is kept.
 impl Record for () {
     fn uid(&self) -> &str {
         ""
@@ -92,7 +92,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[tokio::test]
-    async fn a_namespace_that_gains_or_loses_the_label_is_named() {
+    async fn a_namespace_that_gains_or_loses_the_label_is_reported() {
         let namespace = |name: &str, team: &str| -> Lenient<PartialObjectMeta<Namespace>> {
             from_value(json!({"metadata": {"name": name, "labels": {"team": team}}})).unwrap()
         };

@@ -25,21 +25,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// How many times the creation of an object is attempted while an older object with the same name is being deleted.
 const TRIES: usize = 50;
 
-/// The most objects of an application that are deleted at once.
+/// The maximum number of objects of an application that are deleted at once.
 const DELETIONS: usize = 16;
-/// The number of objects from which on several are deleted at once: only volume claims on demand are so many.
+/// If there are more objects than this, several are deleted at once. Only PersistentVolumeClaims on demand are so many.
 const MANY: usize = 16;
 
 /// Why a submission has failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    #[error("a pod of the driver's name exists already")]
+    #[error("a pod with the driver's name exists already")]
     DriverExists,
     #[error("{0}")]
     Failed(String),
 }
 
-/// An object to be created, encoded as it is sent: a tree of it takes up to ten times the memory.
+/// An object to be created, encoded as it is sent: a parsed object takes up to ten times the memory.
 #[derive(Debug)]
 pub(super) struct Encoded {
     child: ObjectKey,
@@ -63,9 +63,9 @@ impl Encoded {
     }
 }
 
-/// A lock that is held while a request to create an object has no answer yet. A caller that gives up a submission waits
-/// for the lock and sends no further request: one that is under way cannot be taken back, and its object would be created
-/// after everything else was deleted.
+/// A lock that is held while a request to create an object has no answer yet. To cancel a submission, the caller waits
+/// for the lock, and no further request is sent: a request that has been sent cannot be taken back, and its object
+/// would be created after everything else was deleted.
 pub(super) type InFlight = Mutex<()>;
 
 /// Creates the objects of one application.
@@ -74,7 +74,7 @@ pub(super) struct Maker<'a> {
     pub namespace: &'a str,
     /// The uid of the application.
     pub owner: &'a str,
-    /// The extensions, one of which may have advice where an object cannot be created.
+    /// The extensions, one of which may add advice to the error if an object cannot be created.
     pub extensions: &'a Extensions,
     pub in_flight: &'a InFlight,
 }
@@ -103,12 +103,12 @@ impl Maker<'_> {
                 Err(error) if already_exists(&error) => {}
                 made => return made.map_err(|error| self.failed("create", &object.child, &error)),
             }
-            if self.is_there(object).await? {
+            if self.exists_for_run(object).await? {
                 return Ok(());
             }
             sleep(PAUSE).await;
         }
-        Err(Error::Failed(still_goes(&object.child)))
+        Err(Error::Failed(still_terminating(&object.child)))
     }
 
     /// Creates one object. Retries if the API server could not carry out the request: without a time limit while the API
@@ -119,18 +119,18 @@ impl Maker<'_> {
             let _sent = self.in_flight.lock().await;
             calls.create(body.clone()).await.map(drop)
         };
-        patiently(&calls.request.url_path, create).await
+        with_retries(&calls.request.url_path, create).await
     }
 
     /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
     /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
     /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-    async fn is_there(&self, Encoded { child, run, .. }: &Encoded) -> Result<bool, Error> {
+    async fn exists_for_run(&self, Encoded { child, run, .. }: &Encoded) -> Result<bool, Error> {
         if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
             return Ok(true);
         }
         let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
-        let there = patiently(&child.name, || calls.metadata(&child.name)).await;
+        let there = with_retries(&child.name, || calls.metadata(&child.name)).await;
         let Some(there) = there.map_err(|error| self.failed("read", child, &error))? else {
             return Ok(false);
         };
@@ -139,9 +139,9 @@ impl Maker<'_> {
                 return Ok(true);
             }
         } else if !self.is_of_predecessor(&there).await? {
-            return Err(Error::Failed(is_taken(child)));
+            return Err(Error::Failed(name_taken(child)));
         }
-        match patiently(&child.name, || delete_that(&calls, child, &there)).await {
+        match with_retries(&child.name, || delete_that(&calls, child, &there)).await {
             // Another object has the name by now.
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
             deleted => deleted.map(|()| false).map_err(|error| self.failed("delete", child, &error)),
@@ -157,29 +157,29 @@ impl Maker<'_> {
         };
         let Some(reference) = there.owner_references().iter().find(is_application) else { return Ok(false) };
         let calls = Calls::of::<SparkApplication>(self.client, self.namespace);
-        let present = patiently(&reference.name, || calls.metadata(&reference.name)).await;
+        let present = with_retries(&reference.name, || calls.metadata(&reference.name)).await;
         let present = present.map_err(|error| {
             Error::Failed(format!("failed to read SparkApplication {}: {error}", reference.name))
         })?;
         Ok(present.is_some_and(|present| present.uid().as_deref() == Some(self.owner)))
     }
 
-    /// Describes a failure for the user: the object that was to be made, and the API server's own message.
+    /// Describes a failure for the user: the object that was to be created, and the API server's own message.
     fn failed(&self, what: &str, child: &ObjectKey, error: &kube::Error) -> Error {
         Error::Failed(in_words(what, child, error, self.extensions))
     }
 }
 
-pub(super) fn still_goes(child: &ObjectKey) -> String {
+pub(super) fn still_terminating(child: &ObjectKey) -> String {
     format!("{child} of an earlier run is still being deleted")
 }
 
-pub(super) fn is_taken(child: &ObjectKey) -> String {
+pub(super) fn name_taken(child: &ObjectKey) -> String {
     format!("{child} already exists and is not this application's: delete it")
 }
 
 /// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
-/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have made it.
+/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have created it.
 pub(super) async fn delete(
     client: &Client,
     namespace: &str,
@@ -193,7 +193,7 @@ pub(super) async fn delete(
         }
         deleted => deleted,
     };
-    // One after the other, unless they are so many that the worker would be busy for long.
+    // One after the other, unless they are so many that this would occupy the worker for long.
     let at_once = if children.len() > MANY { DELETIONS } else { 1 };
     stream::iter(children).map(delete).buffer_unordered(at_once).try_collect().await
 }
@@ -214,7 +214,7 @@ pub(super) async fn delete_owned(
 
 /// Sends a request by `call`, and repeats the request if the API server could not carry it out. `what` names the object
 /// in the log.
-async fn patiently<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
+async fn with_retries<T, F>(what: &str, call: impl Fn() -> F) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
@@ -232,7 +232,7 @@ where
     };
     let pauses =
         ExponentialBuilder::new().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times();
-    call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "tried again")).await
+    call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "request is retried")).await
 }
 
 fn is_owned(there: &Metadata, owner: &str) -> bool {

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use tracing::{debug, warn};
 use validation::is_object_name;
 
-/// The longest time that one trial may take: a namespace may have slow webhooks of its own.
+/// The timeout of one trial: a namespace may have slow webhooks of its own.
 const TRIAL: Duration = Duration::from_secs(5);
 
 /// Collects all facts on which the next decision about `application` depends.
@@ -51,8 +51,8 @@ pub(super) async fn observe(
     let launching = asked.launch.then(|| Run::next(application));
     let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
     let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
-    // The API server is not asked for a driver that this process is creating at this moment, or has created with a
-    // known Spark application id.
+    // The API server is not asked for a driver that this process is creating now, or has created with a known Spark
+    // application id.
     let is_told = matches!(
         progress,
         Some(SubmissionProgress::Running | SubmissionProgress::Succeeded { spark_application_id: Some(_) })
@@ -88,7 +88,7 @@ pub(super) async fn observe(
             Driver::Pod { pod: Box::new(pod), complete: true }
         }
         None if awaited.is_some() => Driver::Unseen,
-        // Nothing is planned for which there is no room.
+        // A submission for which there is no room is not planned now.
         None if is_new && !context.submitter.has_room(application) => Driver::Unseen,
         _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
@@ -114,8 +114,8 @@ pub(super) async fn observe(
     let memory = &context.source.memory;
     let (recorded, made_for, ended) =
         memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
-    // A driver that is gone, and whose deletion the watch has not reported, may have made executors that it has not
-    // reported either.
+    // A driver that is gone, and whose deletion the watch has not reported, may have created executors that the watch
+    // has not reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;
     let strays = match &driver {
         Driver::Gone
@@ -144,7 +144,7 @@ pub(super) async fn observe(
         strays,
         submission_pods,
         others,
-        // Collected with the decision: see `Context::decide`.
+        // Filled in when the decision is made: see `Context::decide`.
         recalled: Vec::new(),
         departed,
         mount_failure,
@@ -159,11 +159,11 @@ pub(super) async fn observe(
     })
 }
 
-/// Returns the text of the admin's `spark-defaults.conf`; none if it cannot be read. The run goes on without it: only the
-/// objects of extensions are not mended.
+/// Returns the text of the admin's `spark-defaults.conf`; `None` if it cannot be read. The run continues without it:
+/// only the objects of extensions are not repaired.
 async fn defaults(context: &Context) -> Option<String> {
     let read = context.setup.submission_environment.defaults().await;
-    read.inspect_err(|error| warn!(%error, "the objects of extensions are not mended")).ok()
+    read.inspect_err(|error| warn!(%error, "the objects of extensions are not repaired")).ok()
 }
 
 async fn live_driver(
@@ -189,7 +189,7 @@ async fn live_driver(
     Ok(Driver::Pod { pod, complete })
 }
 
-/// Returns a pod as the API server has it now; none if the pod does not exist.
+/// Returns a pod as the API server has it now; `None` if the pod does not exist.
 async fn live_pod(
     context: &Context,
     namespace: &str,
@@ -224,8 +224,8 @@ async fn live_pods(
     Ok(found)
 }
 
-/// Returns the kinds that the cluster serves, as far as the submission of `application` depends on them. The cluster is asked
-/// each time: an admin may have turned them on since.
+/// Returns the kinds that the cluster serves, as far as the submission of `application` depends on them. The cluster is
+/// asked each time, because an admin may have installed a kind since.
 async fn served(context: &Context, application: &SparkApplication) -> Result<BTreeSet<ObjectKind>, Error> {
     let extensions = context.setup.policy.extensions.iter();
     let asked: Vec<_> = extensions.map(|extension| extension.alternatives(application)).collect();
@@ -246,8 +246,8 @@ async fn served(context: &Context, application: &SparkApplication) -> Result<BTr
     Ok(served)
 }
 
-/// Tries the executors of the recorded run, whose driver this is. Returns nothing if they are not to be tried now, or the
-/// answer says nothing about them.
+/// Tries an executor of the recorded run, whose driver is `driver`: see [`try_executor`]. Returns `None` if no trial is
+/// due, or if the answer shows nothing about the executors.
 async fn trial(
     context: &Context,
     application: &SparkApplication,
@@ -267,18 +267,18 @@ async fn trial(
     try_executor(&context.source.cluster.client, &namespace, &executor).await
 }
 
-/// Asks the API server whether it would accept this executor of a run or of a server: see [`plan::executor_trial`]. Returns
-/// nothing if the answer says nothing about it.
+/// Asks the API server by a dry run whether it would accept this executor of a run or of a Spark Connect server: see
+/// [`plan::executor_trial`]. Returns `None` if the answer shows nothing about the executor.
 pub(super) async fn try_executor(client: &Client, namespace: &str, executor: &Value) -> Option<Trial> {
     let pods = Calls::of::<Pod>(client, namespace);
     match timeout(TRIAL, pods.dry_run(executor.to_string())).await {
         Ok(Ok(())) => Some(Trial::Accepted),
         Ok(Err(kube::Error::Api(status))) => {
-            debug!(%status, "the executors as a dry run");
+            debug!(%status, "the API server answers the dry run of an executor with an error");
             answer(status.code, &status.reason, &status.message)
         }
         Ok(Err(error)) => {
-            debug!(%error, "the executors were not tried");
+            debug!(%error, "the dry run of an executor has failed");
             None
         }
         Err(_) => None,

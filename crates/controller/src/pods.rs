@@ -49,7 +49,7 @@ impl PodIndex {
         some.map(|(key, running)| (key.clone(), u64::try_from(running).unwrap_or(u64::MAX))).collect()
     }
 
-    /// Calls `each` with the pods of each application but this one of which one has a placement.
+    /// Calls `each` with the pods of each other application of which at least one pod has a placement.
     pub(super) fn of_others(&self, application: &Key, each: &mut dyn FnMut(&[&PodSummary])) {
         for (of, pods) in self.pods.records.read().iter() {
             if of != application && pods.values().any(|pod| pod.placement().is_some()) {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_applications_that_a_list_does_not_have() {
+    fn last_drivers_of_applications_that_do_not_exist_are_forgotten() {
         let index = PodIndex::default();
         for application in ["pi", "gone"] {
             index.apply(Event::Delete(driver(&format!("{application}-driver"), application)));

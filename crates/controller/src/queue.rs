@@ -1,7 +1,7 @@
 //! The queue of a reconcile loop: each object is in it once and is worked on by one worker at a time, and the namespaces
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
-use super::{Key, places::Places, workload::Workload};
+use super::{Key, queue_state::QueueState, workload::Workload};
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -14,29 +14,29 @@ use tokio_util::sync::CancellationToken;
 use tracing::error;
 use work::caught;
 
-/// The pause after the work on an object has hit a bug of the operator outside its reconcile.
+/// The pause before a retry after the work on an object has panicked outside its reconcile.
 const AFTER_BUG: Duration = Duration::from_secs(60);
-/// The longest time after which an object is worked on again. Users write such times as numbers of seconds, up to
-/// `i64::MAX`, which no clock can be set to.
+/// The maximum pause before an object is worked on again. Users write pauses as numbers of seconds up to `i64::MAX`,
+/// which an `Instant` cannot represent.
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Queue {
     pub workload: Workload,
-    places: Arc<Mutex<Places>>,
+    state: Arc<Mutex<QueueState>>,
     news: Notify,
 }
 
 impl Queue {
-    /// Creates a queue, whose objects `workload` reports until the queue is dropped.
+    /// Creates a queue, whose objects the metrics of `workload` count until the queue is dropped.
     pub(super) fn new(workload: Workload) -> Arc<Self> {
-        let places = workload.begin();
-        Arc::new(Self { workload, places, news: Notify::new() })
+        let state = workload.begin();
+        Arc::new(Self { workload, state, news: Notify::new() })
     }
 
-    /// Queues an object. One that is being worked on is worked on again.
+    /// Queues an object. An object that is being worked on is worked on again.
     pub(super) fn push(&self, namespace: &str, name: &str) {
         self.workload.adds.inc();
-        self.places.lock().push((namespace.to_owned(), name.to_owned()), Some(Instant::now()));
+        self.state.lock().push((namespace.to_owned(), name.to_owned()), Some(Instant::now()));
         self.news.notify_one();
     }
 
@@ -44,9 +44,9 @@ impl Queue {
         self.push(&object.namespace().unwrap_or_default(), &object.name_any());
     }
 
-    /// Does `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
-    /// returns after which time the object is worked on again if it is not queued before;
-    /// none if that is not needed.
+    /// Runs `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`
+    /// returns the time after which the object is worked on again if it is not queued before; `None` if that is not
+    /// needed.
     pub(super) async fn work<F>(
         self: &Arc<Self>,
         stop: &CancellationToken,
@@ -56,13 +56,14 @@ impl Queue {
     {
         let mut workers = JoinSet::new();
         let of_one = usize::from(self.workload.at_once);
-        // A quarter more than one namespace may have, so that one whose work takes long does not have all workers.
+        // A quarter more workers than one namespace may use, so that a namespace whose work takes long does not use
+        // all.
         for _ in 0..of_one + of_one.div_ceil(4) {
             let (queue, stop, work) = (Arc::clone(self), stop.clone(), work.clone());
             workers.spawn(async move {
                 while let Some(key) = stop.run_until_cancelled(queue.next()).await {
                     let again = caught(work(key.clone())).await.unwrap_or_else(|bug| {
-                        error!(namespace = key.0, name = key.1, %bug, "tried again");
+                        error!(namespace = key.0, name = key.1, %bug, "the work is retried");
                         Some(AFTER_BUG)
                     });
                     queue.done(key, again);
@@ -77,11 +78,11 @@ impl Queue {
     pub(super) async fn next(&self) -> Key {
         loop {
             let due = {
-                let (mut places, now) = (self.places.lock(), Instant::now());
-                places.take_due(now);
-                if let Some((next, waited)) = places.pop(self.workload.at_once, now) {
+                let (mut state, now) = (self.state.lock(), Instant::now());
+                state.take_due(now);
+                if let Some((next, waited)) = state.pop(self.workload.at_once, now) {
                     // Several notifications may wake only one worker, which wakes the next one.
-                    if !places.waiting.is_empty() {
+                    if !state.waiting.is_empty() {
                         self.news.notify_one();
                     }
                     if let Some(waited) = waited {
@@ -89,7 +90,7 @@ impl Queue {
                     }
                     return next;
                 }
-                places.later.first().map(|(due, _)| *due)
+                state.later.first().map(|(due, _)| *due)
             };
             match due {
                 Some(due) => tokio::select! {
@@ -102,8 +103,9 @@ impl Queue {
     }
 
     fn done(&self, key: Key, again: Option<Duration>) {
-        self.places.lock().done(key, again.map(|pause| Instant::now() + pause.min(LONGEST_PAUSE)));
-        // For whoever waits until the namespace may have another turn, or until a time that is later than this one.
+        self.state.lock().done(key, again.map(|pause| Instant::now() + pause.min(LONGEST_PAUSE)));
+        // Wakes a worker that waits until the namespace may use one more, or until a time that is later than the end of
+        // this pause.
         self.news.notify_one();
     }
 }
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_is_worked_on_once_at_a_time_and_again_if_it_is_queued_meanwhile() {
+    async fn an_object_that_is_queued_during_its_reconcile_is_reconciled_again() {
         let queue = queue(4);
         for name in ["1", "2", "1", "3"] {
             queue.push("a", name);
@@ -145,22 +147,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_object_has_its_turn_though_each_changes_more_often_than_it_is_worked_on() {
-        let (queue, mut looks) = (queue(1), [0; 20]);
+    async fn objects_that_change_all_the_time_still_take_turns() {
+        let (queue, mut reconciles) = (queue(1), [0; 20]);
         for _ in 0..100 {
             for name in 0..20 {
                 queue.push("a", &name.to_string());
             }
             let next = queue.next().await;
             queue.push("a", &next.1);
-            looks[next.1.parse::<usize>().unwrap()] += 1;
+            reconciles[next.1.parse::<usize>().unwrap()] += 1;
             queue.done(next, None);
         }
-        assert_eq!(looks, [5; 20]);
+        assert_eq!(reconciles, [5; 20]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_object_comes_back_after_its_time_or_before_if_it_is_queued() {
+    async fn an_object_returns_after_its_pause_or_earlier_if_it_is_queued() {
         let queue = queue(4);
         for name in ["1", "2"] {
             queue.push("a", name);
@@ -175,10 +177,10 @@ mod tests {
         assert!(timeout(Duration::from_secs(600), queue.next()).await.is_err());
     }
 
-    /// Once, an application with a `timeToLiveSeconds` of `i64::MAX` ended the process when it had completed, and that of each
-    /// next leader.
+    /// An earlier version panicked when an application with a `timeToLiveSeconds` of `i64::MAX` had completed, and
+    /// ended the process and that of each next leader.
     #[tokio::test(start_paused = true)]
-    async fn a_pause_that_no_clock_can_measure_is_a_day() {
+    async fn a_pause_beyond_the_range_of_instant_is_one_day() {
         let queue = queue(4);
         for pause in [Duration::MAX, Duration::from_secs(i64::MAX.unsigned_abs())] {
             queue.push("a", "1");
@@ -191,10 +193,11 @@ mod tests {
         }
     }
 
-    /// Once, the submission that a deposed leader gave up queued its application: nobody worked on it, and after three minutes
-    /// the liveness probe of the replica that stood by failed.
+    /// In an earlier version, a submission that was cancelled because its operator had lost the lease queued its
+    /// application. Nobody reconciled it there, and after three minutes the liveness probe of that standby replica
+    /// failed.
     #[tokio::test(start_paused = true)]
-    async fn what_a_queue_had_that_is_gone_does_not_wait() {
+    async fn objects_of_a_former_queue_do_not_count_as_waiting() {
         let workloads = Workloads::new(&mut Registry::default(), 1);
         let former = Queue::new(workloads.applications.clone());
         former.push("a", "1");
@@ -202,7 +205,7 @@ mod tests {
         assert_eq!(workloads.stuck().count(), 1);
         let next = Queue::new(workloads.applications.clone());
         former.push("a", "2");
-        assert_eq!(workloads.stuck().count(), 0, "the next queue counts");
+        assert_eq!(workloads.stuck().count(), 0, "only the latest queue counts");
         next.push("a", "1");
         sleep(Duration::from_secs(200)).await;
         drop(next);
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_whose_work_takes_long_does_not_have_all_workers() {
+    async fn a_namespace_whose_work_takes_long_does_not_use_all_workers() {
         let (queue, stop) = (queue(4), CancellationToken::new());
         for i in 0..100 {
             queue.push("slow", &i.to_string());
@@ -253,7 +256,7 @@ mod tests {
         queue.push("b", "bug");
         queue.push("b", "1");
         worked.await.unwrap();
-        // Those that had begun are waited for.
+        // The queue waits for the work that had begun.
         assert!(begun.elapsed() < Duration::from_secs(31), "{:?}", begun.elapsed());
     }
 }

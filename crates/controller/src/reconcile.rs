@@ -11,7 +11,8 @@ use plan::{Action as Act, Observed, Plan, extension::PodsOfOthers, lifecycle};
 use std::{collections::HashSet, time::Duration};
 use tracing::{Span, info};
 
-/// The pause before an application goes on with what did not fit into one turn: those that wait have theirs before.
+/// The pause before an application continues with the actions that did not fit into one turn, so that waiting
+/// applications come first.
 const NEXT_TURN: Duration = Duration::from_millis(10);
 
 impl Reconciler for Context {
@@ -22,9 +23,9 @@ impl Reconciler for Context {
         &self.source
     }
 
-    /// Deletes or releases the pods of an application that is gone, or was before this one got its name.
+    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now.
     async fn prepare(&self, key: &Key) {
-        // In this order: what has departed has left the cache before.
+        // In this order: an application leaves the cache before it is recorded as departed.
         let has_departed = self.departed.lock().remove(key);
         let is_gone = self.source.cluster.application(&key.0, &key.1).is_none();
         if is_gone || has_departed {
@@ -32,8 +33,9 @@ impl Reconciler for Context {
         }
     }
 
-    /// Whether a new application waits for room, so that it need not be fetched only to find that out.
-    fn waits(&self, watched: &Watched) -> Option<Duration> {
+    /// Lets a new application that has to be fetched wait until there is room for its submission, so that it is not
+    /// fetched in vain.
+    fn delay(&self, watched: &Watched) -> Option<Duration> {
         let is_waiting = watched.is_fetched()
             && watched.kept.state == State::New
             && watched.meta().deletion_timestamp.is_none()
@@ -52,25 +54,25 @@ impl Reconciler for Context {
         self.delete_or_release_pods(&key(application)).await;
     }
 
-    /// Brings one application a step further. Returns the time until the next reconcile if nothing changes before; none
-    /// to wait for a change. "client" marks the steps that send requests to the API server.
+    /// Observes an application, decides, acts, and records the result. Returns the time until the next reconcile if
+    /// nothing changes before; `None` to wait for a change. "client" marks the steps that send requests to the API server.
     ///
     ///  1. An application that is being deleted: delete or release its pods, and forget it ([`Self::end`]). (client)
     ///  2. Wait for the watch if the cache has not received this process's last write yet ([`super::source`]). (no client)
-    ///  3. Count in the metrics what was written without an answer. (no client)
+    ///  3. Count a status in the metrics whose write got no answer and which the watch has reported. (no client)
     ///  4. Ask the plan which facts matter ([`lifecycle::questions`]) and collect them from the caches; ask the API
     ///     server only for a fact that a cache cannot know. (client)
-    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. What an extension
-    ///     has to note is decided about one application at a time. (no client)
+    ///  5. Decide ([`lifecycle::next`]): actions, status, events, auxiliary objects, time to wait. Decisions that an
+    ///     extension has to note are made about one application at a time. (no client)
     ///  6. Before a submission, check that the cached copy of the application is current. (client)
-    ///  7. Carry out the actions. Each can be repeated after a crash. What does not fit into this turn, and the steps
-    ///     that follow, are left to the next turn. (client)
+    ///  7. Carry out the actions. Each can be repeated after a crash. Actions that do not fit into this turn, and the
+    ///     steps that follow, are left to the next turn. (client)
     ///  8. Write the status, after the actions, so that a crash between the two repeats an action that does no harm
     ///     instead of leaving one out. (client)
     ///  9. Remember the version that was written, for step 2, and update the metrics. (no client)
     /// 10. Send the events, after the status that they report. (client)
     /// 11. Start the background work on Services and Ingresses. (no client)
-    /// 12. Forget what was noted of failures and of turns before. (no client)
+    /// 12. Forget the failures and the children that earlier turns have deleted. (no client)
     async fn reconcile(
         &self,
         application: &SparkApplication,
@@ -124,7 +126,7 @@ impl Reconciler for Context {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
         self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
-        // Of an application that was deleted meanwhile, nothing is remembered any more.
+        // An application that was deleted meanwhile has no note any more.
         if let Some(note) = self.source.memory.lock().get_mut(&uid) {
             note.deleted.clear();
         }
@@ -133,8 +135,8 @@ impl Reconciler for Context {
 }
 
 impl Context {
-    /// Decides about an application: see [`lifecycle::next`]. The memories are locked while an application is decided about of
-    /// which one of them has to note the decision.
+    /// Decides about an application: see [`lifecycle::next`]. If an extension has to note the decision, the memories of
+    /// all extensions are locked until it is noted.
     fn decide(&self, application: &SparkApplication, mut seen: Observed, now: Timestamp) -> Plan {
         let (uid, key) = (application.uid().unwrap_or_default(), key(application));
         let mut memories = self.extension_memories.lock();
@@ -143,7 +145,7 @@ impl Context {
             let others: &PodsOfOthers<'_> = &|each| self.source.cluster.pods.of_others(&key, each);
             is_noted |= memory.recall(&uid, &mut seen, others, now);
         }
-        // Other decisions wait for one that is to be noted, and for no other.
+        // Other decisions wait only for a decision that is to be noted.
         let memories = is_noted.then_some(memories);
         let plan = lifecycle::next(application, &seen, now, &self.setup.policy);
         if let Some(mut memories) = memories {
@@ -165,7 +167,7 @@ impl Context {
 
     /// Forgets what is remembered of applications that are gone. The watch does not report applications that were deleted
     /// while no watch was running.
-    pub(super) fn heard(&self, event: &watcher::Event<Watched>) {
+    pub(super) fn on_event(&self, event: &watcher::Event<Watched>) {
         match event {
             watcher::Event::Init | watcher::Event::InitApply(_) | watcher::Event::Apply(_) => {}
             watcher::Event::InitDone => {

@@ -26,14 +26,14 @@ use tracing::{debug, warn};
 /// The longest pause between two attempts if a reconcile keeps failing.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
 
-/// How many writes without an answer are remembered of an application.
+/// The maximum number of unanswered writes of the status that are remembered of an application.
 const MOST_UNANSWERED: usize = 2;
 
 /// The notes about all objects, by uid. Cheap to clone: all clones share one memory.
 #[derive(Clone, Default)]
 pub(super) struct ReconcileMemory(Arc<Mutex<HashMap<String, Note>>>);
 
-/// A note about one object: what has to be remembered of it.
+/// The facts that are remembered about one object.
 #[derive(Default)]
 pub(super) struct Note {
     /// The resourceVersion of this process's last write: an older copy must not be acted on. Zero if this process has
@@ -43,30 +43,30 @@ pub(super) struct Note {
     is_before_list: bool,
     /// When this process last wrote the status; recorded for applications only.
     pub recorded: Option<Timestamp>,
-    /// The writes of an application's status that the API server has not answered: what counts of the application before each,
-    /// and the status.
+    /// The writes of an application's status that the API server has not answered: for each, the application before the
+    /// write, reduced to what metrics count, and the status.
     unanswered: Vec<(SparkApplication, SparkApplicationStatus)>,
     /// The submission id of the run whose optional objects (those of `plan::Action::Make`) were created.
     pub made_for: Option<String>,
-    /// The uid of the last driver or server whose executors the API server was asked about, and when.
+    /// The uid of the last driver or Spark Connect server of which an executor was tried by a dry run, and when.
     pub executors_tried: Option<(String, Timestamp)>,
     /// The uid of the last driver that a reconcile has seen as ended.
     pub ended_driver: Option<String>,
-    /// The children that were deleted in earlier turns of a plan that is not carried out yet.
+    /// The children that were deleted in earlier turns of a plan that is not completely carried out yet.
     pub deleted: BTreeSet<ObjectKey>,
     /// The last submission of an application.
     pub submission: Option<Started>,
-    /// Namespace and name of an application, and the addresses that it asked for when it was last looked at; none if this
-    /// process has not looked at it.
+    /// Namespace and name of an application, and the addresses (host and path) of the Ingresses that it requested at
+    /// its last reconcile; `None` if this process has not reconciled it.
     pub asked: Option<(Key, AskedAddresses)>,
     /// The attempts to change each Service, each Ingress and each object of an extension.
     pub tries: BTreeMap<ObjectKey, Try>,
-    /// Why the API server has refused the pod of a SparkConnect when it was to be created last.
+    /// Why the API server refused the pod of a SparkConnect at the last attempt to create it.
     pub refusal: Option<String>,
-    /// Why the API server has refused an object beside that pod when it was applied last.
+    /// Why the API server refused another object of a SparkConnect at the last attempt to apply it.
     pub refused_object: Option<String>,
-    /// The objects beside the pod of a SparkConnect as this process has applied them last: the fingerprint of each, and its
-    /// resourceVersion afterwards.
+    /// The objects of a SparkConnect other than its pod, as this process last applied them: the fingerprint of each,
+    /// and its resourceVersion after that.
     pub applied: BTreeMap<ObjectKey, (String, String)>,
     /// How many times in a row the reconcile has failed.
     pub failures: u32,
@@ -75,7 +75,7 @@ pub(super) struct Note {
 /// A submission that this process has started.
 pub(super) struct Started {
     pub submission: Submission,
-    /// Ends the submission when it is dropped.
+    /// Cancels the submission when it is dropped.
     pub cancel: DropGuard,
 }
 
@@ -87,9 +87,9 @@ impl Note {
         self.unanswered.clear();
     }
 
-    /// Records that `status` may have been written in place of that of `application`: the API server did not answer. What the
-    /// metrics do not count is not kept, nor are more than [`MOST_UNANSWERED`]: a status that makes an object too large for etcd
-    /// never gets another answer, and is tried for ever.
+    /// Records that `status` may have replaced the status of `application`: the API server did not answer. Only the
+    /// parts of the application that metrics count are kept, and at most [`MOST_UNANSWERED`] writes: a status that
+    /// makes an object too large for etcd never gets another answer, and its write is retried for ever.
     pub(super) fn maybe_wrote(&mut self, application: &SparkApplication, status: SparkApplicationStatus) {
         let ObjectMeta { namespace, labels, creation_timestamp, resource_version, .. } =
             application.metadata.clone();
@@ -100,13 +100,14 @@ impl Note {
         let executor = ExecutorSpec { pod, ..ExecutorSpec::default() };
         let spec = SparkApplicationSpec { executor, ..SparkApplicationSpec::default() };
         let before = SparkApplication { metadata, spec, status: application.status.clone() };
-        // The first and the last: the first may have been carried out, after which the others did not get so far.
+        // The first and the last are kept: if the first was carried out, the writes after it were not, because the
+        // version that they replace was outdated.
         self.unanswered.truncate(MOST_UNANSWERED - 1);
         self.unanswered.push((before, status));
     }
 
-    /// Returns that write without an answer whose status `application` has, as the watch has reported it. Forgets all such
-    /// writes if the application has changed since.
+    /// Returns that unanswered write whose status `application`, as the watch has reported it, has. Forgets all
+    /// unanswered writes if the application has changed since they were sent.
     pub(super) fn answered(
         &mut self,
         application: &SparkApplication,
@@ -128,7 +129,7 @@ impl ReconcileMemory {
         with(self.0.lock().entry(uid.to_owned()).or_default())
     }
 
-    /// Returns all notes, by the uids of the objects. Whoever remembers anything waits until they are given back.
+    /// Returns all notes, by the uids of the objects, locked until the guard is dropped.
     pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<String, Note>> {
         self.0.lock()
     }
@@ -155,7 +156,7 @@ impl ReconcileMemory {
     /// This holds only for a list that is read after all writes before it, which is kube's default
     /// `ListSemantic::MostRecent`; every watch here uses it. A list from the API server's watch cache
     /// (`ListSemantic::Any`, and kube's `StreamingList`: both ask for resourceVersion 0) may be older than a write that
-    /// was answered before the list. A developer who changes to one of those has to keep `written` over a list.
+    /// was answered before the list. A developer who changes to one of those must keep `written` across a list.
     pub(super) fn list_ends(&self, listed: &HashSet<String>) {
         self.0.lock().retain(|uid, note| {
             if note.is_before_list {
@@ -165,12 +166,12 @@ impl ReconcileMemory {
         });
     }
 
-    /// Whether this process has written `object` after this copy of it.
+    /// Whether this process has written a newer version of `object` than this copy.
     pub(super) fn have_newer(&self, object: &impl ResourceExt) -> bool {
         version(object) < self.with(&object.uid().unwrap_or_default(), |note| note.written)
     }
 
-    /// Records and logs that a reconcile has failed. Returns when to retry.
+    /// Records and logs that a reconcile has failed. Returns the pause before the retry.
     pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Duration {
         let failures = self.with(&object.uid().unwrap_or_default(), |note| {
             note.failures = note.failures.saturating_add(1);
@@ -181,9 +182,9 @@ impl ReconcileMemory {
         let (name, namespace) = (object.name_any(), object.namespace());
         if matches!(error, Error::Conflict) {
             // The watch delivers the change, so the conflict is not worth a warning.
-            debug!(name, namespace, "decided on stale facts, and again");
+            debug!(name, namespace, "the object has changed meanwhile: the reconcile is repeated");
         } else {
-            warn!(name, namespace, failures, %error, "reconcile is tried again");
+            warn!(name, namespace, failures, %error, "reconcile has failed and is retried");
         }
         pause
     }
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_without_an_answer_is_found_when_its_status_is_seen_and_once() {
+    fn an_unanswered_status_write_is_recognised_once_the_watch_shows_it() {
         let failed = json!({
             "applicationState": {"state": "FAILED"}, "driverInfo": {}, "terminationTime": "2026-01-01T00:00:00.5Z",
         });
@@ -225,7 +226,7 @@ mod tests {
         };
 
         let mut note = unanswered();
-        assert!(note.answered(&new).is_none(), "nobody knows yet");
+        assert!(note.answered(&new).is_none(), "the watch has not reported it yet");
         assert_eq!(
             note.answered(&stored).map(|(before, _)| before.resource_version()),
             Some(new.resource_version())
@@ -234,16 +235,16 @@ mod tests {
 
         let mut note = unanswered();
         note.wrote(&stored);
-        assert!(note.answered(&stored).is_none(), "it was written by the next try");
+        assert!(note.answered(&stored).is_none(), "the next attempt has written it");
 
         let mut note = unanswered();
-        assert!(note.answered(&edited).is_none(), "it was not written, and somebody else has");
+        assert!(note.answered(&edited).is_none(), "it was not carried out: another write came first");
         assert!(note.answered(&stored).is_none());
     }
 
-    /// Once, an application of a megabyte was kept for each try, a minute after the other.
+    /// An earlier version kept a copy of an application of a megabyte for each attempt, one a minute.
     #[test]
-    fn few_writes_without_an_answer_are_remembered_and_no_more_of_an_application_than_is_counted() {
+    fn unanswered_writes_are_bounded_in_number_and_size() {
         let mut large = application("1", &Value::Null);
         large.spec.arguments = vec!["x".repeat(1 << 20)];
         large.spec.executor.pod.labels.insert("team".to_owned(), "a".to_owned());
@@ -274,19 +275,20 @@ mod tests {
         uids.iter().map(|uid| (*uid).to_owned()).collect()
     }
 
-    /// Once, after a restore of etcd, objects that had been written recently were not reconciled until a restart.
+    /// In an earlier version, objects that had been written shortly before etcd was restored from a backup were not
+    /// reconciled until the operator restarted.
     #[test]
-    fn what_is_listed_anew_counts_though_its_version_is_older_than_our_last_write() {
+    fn a_new_list_counts_even_if_its_versions_are_older_than_our_writes() {
         let memory = ReconcileMemory::default();
         memory.with("u", |note| note.wrote(&copy(1000)));
         memory.list_begins();
-        assert!(memory.have_newer(&copy(10)), "the cache still has what it had");
+        assert!(memory.have_newer(&copy(10)), "the cache still has the former objects");
         memory.list_ends(&listed(&["u"]));
         assert!(!memory.have_newer(&copy(10)));
     }
 
     #[test]
-    fn what_is_written_while_a_list_is_read_is_newer_than_the_list() {
+    fn a_write_during_a_list_is_newer_than_the_list() {
         let memory = ReconcileMemory::default();
         memory.list_begins();
         memory.with("u", |note| note.wrote(&copy(1000)));
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_objects_that_a_list_does_not_have() {
+    fn objects_that_are_not_in_a_list_are_forgotten() {
         let memory = ReconcileMemory::default();
         for uid in ["u", "gone"] {
             memory.with(uid, |note| note.failures = 1);

@@ -23,10 +23,11 @@ impl Owner {
     }
 }
 
-/// Reduces an application to what its schedule needs to know; returns the schedule to which it refers with it.
+/// Reduces an application to the facts that its schedule needs, and returns them with the schedule to which the
+/// application refers; `None` if it refers to none, or the reference is too long.
 pub(crate) fn child(application: &ObjectMeta, state: State) -> Option<(Owner, Child)> {
     let (OwnerReference { name, uid, .. }, child) = Child::of(application, state)?;
-    // The API server limits none of them.
+    // The API server does not limit the length of these texts.
     let is_kept = |text: &String| text.len() <= LONGEST_NAME;
     let child = Child { trigger: child.trigger.filter(is_kept), ..child };
     let key = (application.namespace.clone().unwrap_or_default(), name.clone());

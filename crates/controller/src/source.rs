@@ -1,5 +1,5 @@
-//! Keeps what all reconcile loops have in common: the cache that the watch of their kind feeds, the queue, what is remembered
-//! of each object, and how a reconcile begins and ends.
+//! The parts that all reconcile loops share: the cache that the watch of their kind fills, the queue, the notes about
+//! each object, and the steps before and after a reconcile.
 
 use super::{
     Cluster, Error, FRESH_FACTS, Key, calls,
@@ -26,33 +26,34 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, field, info_span};
 use work::caught;
 
-/// What is particular about the objects of one kind that are reconciled.
+/// The parts of a reconcile loop that differ between the kinds.
 pub(super) trait Reconciler: Send + Sync + 'static {
     type Kind: Reconciled;
     type Part: Keep<Self::Kind> + Sync;
 
     fn source(&self) -> &Source<Self::Kind, Self::Part>;
 
-    /// Brings an object a step further. Returns the time until the next reconcile if nothing changes before; none to wait
-    /// for a change.
+    /// Observes an object, decides, acts, and records the result. Returns the time until the next reconcile if nothing
+    /// changes before; `None` to wait for a change.
     fn reconcile(
         &self,
         object: &Self::Kind,
         now: Timestamp,
     ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 
-    /// Does what is to be done before an object is looked at, also if there is none of the name any more.
+    /// Runs before an object is read from the cache, also if no object with this key exists any more.
     fn prepare(&self, _key: &Key) -> impl Future<Output = ()> + Send {
         future::ready(())
     }
 
-    /// Whether an object has to wait before it is read: for how long.
-    fn waits(&self, _watched: &Kept<Self::Kind, Self::Part>) -> Option<Duration> {
+    /// Returns how long an object has to wait before it is read; `None` if it need not wait.
+    fn delay(&self, _watched: &Kept<Self::Kind, Self::Part>) -> Option<Duration> {
         None
     }
 
-    /// Stops driving an object in a namespace that is not this operator's. Another operator may drive it now, so the version
-    /// that this process has written last may be outdated when it is this one's turn again.
+    /// Stops driving an object in a namespace that is not this operator's. Its note is removed: another operator may
+    /// drive the object now, so the version that this process wrote last may be outdated when the namespace is this
+    /// operator's again.
     fn release(
         &self,
         watched: &Kept<Self::Kind, Self::Part>,
@@ -61,14 +62,16 @@ pub(super) trait Reconciler: Send + Sync + 'static {
         future::ready(Ok(()))
     }
 
-    /// Handles an object that is being deleted. By default it is left to Kubernetes, which deletes what belongs to it.
+    /// Handles an object that is being deleted. By default its note is removed, and Kubernetes deletes the objects that
+    /// it owns.
     fn end(&self, object: &Self::Kind) -> impl Future<Output = ()> + Send {
         self.source().memory.forget(&object.uid().unwrap_or_default());
         future::ready(())
     }
 }
 
-/// The objects of the kind `K`, of which the cache has `T`. Cheap to clone: all clones share their data.
+/// The cache, the queue and the notes of the objects of the kind `K`; `T` is the part of an object that the cache has.
+/// Cheap to clone: all clones share their data.
 #[derive(Clone)]
 pub(super) struct Source<K: Reconciled, T: 'static> {
     pub cluster: Cluster,
@@ -83,14 +86,14 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         Self { cluster, queue: Queue::new(workload.clone()), cache, memory: ReconcileMemory::default() }
     }
 
-    /// Keeps the cache, and queues the objects that change; never ends. Before an object is queued, `heard` is called with
-    /// the event, which the cache has by then.
-    pub(super) async fn follow(&self, mut writer: Writer<Kept<K, T>>, heard: impl Fn(&Event<Kept<K, T>>)) {
+    /// Updates the cache and queues the objects that change; never ends. `on_event` is called with each event after the
+    /// cache has it and before its object is queued.
+    pub(super) async fn follow(&self, mut writer: Writer<Kept<K, T>>, on_event: impl Fn(&Event<Kept<K, T>>)) {
         let mut changes = pin!(self.cluster.watching.changes::<Kept<K, T>>(&(), None));
         while let Some(event) = changes.next().await {
             writer.apply_watcher_event(&event);
-            heard(&event);
-            self.take_note(&event);
+            on_event(&event);
+            self.queue_changed(&event);
         }
     }
 
@@ -103,9 +106,9 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         }
     }
 
-    /// Queues the object that the watch has reported. Once it has listed all, queues all of them, and forgets what is
-    /// remembered of others: the watch does not report those that were deleted while no watch was running.
-    fn take_note(&self, event: &Event<Kept<K, T>>) {
+    /// Queues the object of an event. When a list is complete, queues all objects, and removes the notes about objects
+    /// that are not in the list: a watch does not report objects that were deleted while no watch was running.
+    fn queue_changed(&self, event: &Event<Kept<K, T>>) {
         match event {
             Event::Init => self.memory.list_begins(),
             // The cache has it once the list is complete.
@@ -123,8 +126,8 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         }
     }
 
-    /// Writes `status` in place of `before`. An older copy of the object is not acted on any more: see
-    /// [`ReconcileMemory::have_newer`]. Once the watch has reported the write, the object is worked on again.
+    /// Replaces the status `before` of `object` by `status`. Older copies of the object are not reconciled any more:
+    /// see [`ReconcileMemory::have_newer`]. When the watch has reported the write, the object is reconciled again.
     ///
     /// # Errors
     ///
@@ -141,19 +144,19 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
     }
 }
 
-/// Works on the objects in the queue until `stop` is cancelled.
+/// Reconciles the objects in the queue until `stop` is cancelled.
 pub(super) async fn work<R: Reconciler>(of: &Arc<R>, stop: &CancellationToken) {
     let working = Arc::clone(of);
     let each = move |key: Key| {
         let of = Arc::clone(&working);
-        async move { look(&*of, &key).await }
+        async move { reconcile_key(&*of, &key).await }
     };
     of.source().queue.work(stop, each).await;
 }
 
-/// Works on an object as the cache has it, or as it is fetched if it is too large for that. Returns after which time to work
-/// on it again if nothing changes before; none to wait for a change.
-async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
+/// Reconciles an object as the cache has it; an object that is too large for the cache is fetched. Returns the time
+/// until the next reconcile if nothing changes before; `None` to wait for a change.
+async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
     of.prepare(key).await;
     let (namespace, name) = key;
     let Source { cluster, queue, cache, memory } = of.source();
@@ -174,7 +177,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         if !cluster.namespaces.include(namespace) {
             return of.release(watched).await.map(|()| None);
         }
-        if let Some(pause) = of.waits(watched) {
+        if let Some(pause) = of.delay(watched) {
             return Ok(Some(pause));
         }
         let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
@@ -187,7 +190,7 @@ async fn look<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
             return Ok(Some(FRESH_FACTS));
         }
         let wake = of.reconcile(&object, now).await?;
-        // Of an object that was deleted meanwhile, nothing is remembered any more.
+        // An object that was deleted meanwhile has no note any more.
         if let Some(note) = memory.lock().get_mut(&uid) {
             note.failures = 0;
         }

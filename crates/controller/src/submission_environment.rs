@@ -86,7 +86,7 @@ impl SubmissionEnvironment {
     }
 }
 
-/// Returns the files in `directory` that are text, by name; none if the directory does not exist.
+/// Returns the files in `directory` that are UTF-8 text, by name; empty if the directory does not exist.
 fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
     let failed = |path: &Path, source| Unreadable { path: path.to_owned(), source };
     let entries = match fs::read_dir(directory) {
@@ -106,7 +106,7 @@ fn texts(directory: &Path) -> Result<BTreeMap<String, String>, Unreadable> {
     Ok(texts)
 }
 
-/// Returns the content of a file; none if the file does not exist or is no text.
+/// Returns the content of a file; `None` if the file does not exist or is not UTF-8 text.
 fn text(path: &Path) -> Result<Option<String>, Unreadable> {
     match fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8(bytes).ok()),

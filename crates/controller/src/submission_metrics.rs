@@ -13,7 +13,7 @@ pub struct SubmissionMetrics {
     waiting: Gauge,
     running: Gauge,
     durations: Family<Labels<2>, Histogram>,
-    /// By the reason why an application has to be submitted by `spark-submit` in a submission pod.
+    /// The submissions that need `spark-submit` in a submission pod, by the reason.
     pub(super) fallbacks: Family<Labels<1>, Counter>,
 }
 
@@ -43,7 +43,7 @@ impl SubmissionMetrics {
             durations: Family::new_with_constructor(buckets),
             fallbacks: Family::default(),
         };
-        let help = "Submissions that wait until fewer run";
+        let help = "Submissions that wait because others run";
         registry.register("spark_operator_submissions_waiting", help, metrics.waiting.clone());
         registry.register(
             "spark_operator_submissions_in_flight",

@@ -1,5 +1,5 @@
-//! Bounds what submissions that wait for their turn have in memory, so that a tenant with many large applications takes
-//! no more than others leave: an application for which there is no room is planned later.
+//! Bounds the memory of submissions that wait for their turn or run, so that a tenant with many large applications
+//! takes no more than others leave: an application for which there is no room is planned later.
 
 use parking_lot::Mutex;
 use std::{
@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
-/// What the submissions of each namespace may have, whatever others have, in bytes of the objects as they are sent. An
+/// The room of each namespace, which other namespaces cannot take, in bytes of the objects as they are sent. An
 /// ordinary submission has 12 KiB.
 const OF_EACH: usize = 1 << 20;
-/// What all submissions together may have before a namespace is told to wait that has its share.
+/// The room of all submissions together, in bytes. If it is taken, a namespace that has taken [`OF_EACH`] has to wait.
 const OF_ALL: usize = 32 << 20;
-/// The pause before an application looks for room again. The ordinary submissions that fill the room take longer than that.
+/// The pause before an application for which there is no room is reconciled again. The ordinary submissions that fill
+/// the room take longer than that.
 pub(super) const AGAIN: Duration = Duration::from_secs(5);
 
-/// Room for the submissions that wait or are under way: the bytes that those of each namespace have.
+/// The room that the submissions which wait or run take: the bytes of each namespace.
 #[derive(Default)]
 pub(super) struct SubmissionRoom(Mutex<HashMap<String, usize>>);
 
@@ -35,7 +36,7 @@ impl SubmissionRoom {
         taken.values().sum::<usize>() < OF_ALL || taken.get(namespace).is_none_or(|bytes| *bytes < OF_EACH)
     }
 
-    /// Takes room for a submission of `bytes`, which was planned because there was some.
+    /// Takes room for a submission of `bytes`, which was planned because there was some room.
     pub(super) fn take(self: &Arc<Self>, namespace: &str, bytes: usize) -> Place {
         *self.0.lock().entry(namespace.to_owned()).or_default() += bytes;
         Place { room: Arc::clone(self), namespace: namespace.to_owned(), bytes }
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_with_many_large_submissions_leaves_room_to_others_and_goes_on_when_they_end() {
+    fn a_namespace_with_many_large_submissions_leaves_room_to_others() {
         let room = Arc::<SubmissionRoom>::default();
         let large = 3 << 20;
         let mut places = Vec::new();
@@ -71,7 +72,7 @@ mod tests {
         while room.is_there("b") {
             of_others.push(room.take("b", OF_EACH / 2));
         }
-        assert_eq!(of_others.len(), 2, "each namespace has its share");
+        assert_eq!(of_others.len(), 2, "each namespace has room of its own");
 
         places.truncate(places.len() - 2);
         assert!(room.is_there("a") && room.is_there("b"));

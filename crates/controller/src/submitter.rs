@@ -5,9 +5,9 @@ use super::{
     Applications, Background, Setup, key,
     objects::{Encoded, Error, InFlight, Maker},
     reconcile_memory::{Note, Started},
-    slots::Slots,
     source::Source,
     submission_room::SubmissionRoom,
+    submission_slots::Slots,
     webhook_probe::WebhookProbe,
 };
 use api::{SparkApplication, names::label};
@@ -26,7 +26,7 @@ pub(super) struct Submitter {
     setup: Setup,
     applications: Applications,
     room: Arc<SubmissionRoom>,
-    /// The check that the API server reaches the webhook; none if there is no webhook.
+    /// The check that the API server reaches the webhook; `None` if there is no webhook.
     webhook_probe: Option<WebhookProbe>,
     /// Limits how many submissions run at once.
     slots: Slots,
@@ -40,7 +40,7 @@ struct Planned {
     children: Vec<Encoded>,
     copies: Copies,
     pod: Encoded,
-    /// The progress when all objects are created.
+    /// The progress of the submission once all objects are created.
     done: SubmissionProgress,
 }
 
@@ -67,12 +67,12 @@ impl Planned {
     }
 }
 
-/// How much more memory a tree takes than its text.
+/// The memory of a parsed object as a multiple of that of its text.
 const PARSED: usize = 8;
 
 impl Submitter {
-    /// Creates a submitter that makes the objects of so many applications at once as `setup` says. If the operator has a
-    /// webhook, submissions wait until the API server reaches it. Every application whose submission has ended is queued.
+    /// Creates a submitter that runs `setup.max_submissions` submissions at once. If the operator has a webhook,
+    /// submissions wait until the API server reaches it. Every application whose submission has ended is queued.
     pub(super) fn new(applications: Applications, setup: Setup) -> Arc<Self> {
         let has_webhook = setup.policy.submission.has_webhook;
         Arc::new(Self {
@@ -90,12 +90,13 @@ impl Submitter {
         notes.get(uid)?.submission.as_ref().map(|started| started.submission.clone())
     }
 
-    /// Whether the next submission of this application may be planned. If not, it has to be looked at later.
+    /// Whether the next submission of this application may be planned. If not, the application has to be reconciled
+    /// again later.
     pub(super) fn has_room(&self, application: &impl ResourceExt) -> bool {
         self.room.is_there(&application.namespace().unwrap_or_default())
     }
 
-    /// Starts a submission in the `background`, unless it is running already. Ends an older submission of the same
+    /// Starts a submission in the `background`, unless it is running already. Cancels an older submission of the same
     /// application.
     pub(super) fn start(
         self: &Arc<Self>,
@@ -133,7 +134,7 @@ impl Submitter {
             };
             let progress = tokio::select! {
                 progress = submit => Some(progress),
-                _none = given_up => None,
+                _cancelled = given_up => None,
             };
             drop(place);
             if progress.is_none() {
@@ -154,8 +155,8 @@ impl Submitter {
         background.start(task.instrument(span));
     }
 
-    /// Ends the submission of the application with this uid as soon as it has no request without an answer. The
-    /// submission has ended when [`Self::submission`] does not return it any more.
+    /// Cancels the submission of the application with this uid as soon as no request of it is unanswered. It has ended
+    /// when [`Self::submission`] does not return it any more.
     pub(super) fn stop_one(&self, uid: &str) {
         if let Some(Note { submission: Some(started), .. }) = self.applications.memory.lock().get(uid) {
             started.cancel.token().cancel();
@@ -227,10 +228,10 @@ mod tests {
     use submission::run::Run;
     use tokio::{sync::Notify, task::yield_now};
 
-    /// Once, the ConfigMap of a submission pod was created after the application was suspended and everything else
-    /// was deleted.
+    /// In an earlier version, the ConfigMap of a submission pod was created after the application had been suspended
+    /// and everything else had been deleted.
     #[tokio::test]
-    async fn a_submission_that_is_given_up_ends_once_its_request_is_answered_and_sends_no_other() {
+    async fn a_cancelled_submission_ends_with_the_answer_to_its_last_request() {
         let (sent, arrived, answered) =
             (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), Arc::new(Notify::new()));
         let (counted, arriving, answering) = (Arc::clone(&sent), Arc::clone(&arrived), Arc::clone(&answered));

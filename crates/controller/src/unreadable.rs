@@ -4,8 +4,8 @@ use super::{Context, now};
 use k8s_openapi::api::core::v1::ObjectReference;
 use plan::events::invalid;
 
-/// How many objects may wait for their events. If a hostile user creates more unreadable objects, the last ones are only
-/// logged.
+/// The maximum number of objects that wait for their events. If a hostile user creates more unreadable objects, the
+/// last ones are only logged.
 pub(super) const WAITING: usize = 64;
 
 impl Context {
@@ -16,7 +16,7 @@ impl Context {
         self.background.start(async move {
             let namespace = object.namespace.clone().unwrap_or_default();
             let Some(_turn) = reports.turn(None, &namespace).await else { return };
-            // Until then, a namespace that is chosen by its labels does not count as chosen.
+            // Before the labels are known, a namespace that is chosen by its labels does not count as chosen.
             cluster.namespaces.synced().await;
             if cluster.namespaces.include(&namespace) {
                 cluster.send_event_once(object, &event, now()).await;
@@ -36,7 +36,7 @@ mod tests {
     use std::{future::ready, sync::Arc};
 
     #[tokio::test]
-    async fn a_namespace_full_of_unreadable_objects_delays_another_ones_event_by_one() {
+    async fn a_namespace_of_unreadable_objects_delays_others_by_one_event() {
         let sent = Arc::<Mutex<Vec<String>>>::default();
         let sending = Arc::clone(&sent);
         let client = api_server(move |request| {

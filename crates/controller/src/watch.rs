@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 use tracing::warn;
 use watches::{Watches, page_by_page};
 
-/// An object that a watch reports, or what is kept of it.
+/// An object that a watch reports, or the part of it that is kept.
 pub(super) trait Readable:
     Resource<DynamicType: Clone> + Clone + Debug + DeserializeOwned + Send + 'static
 {
@@ -38,13 +38,13 @@ pub struct Watching {
     client: Client,
     /// The namespaces that the admin has chosen.
     pub(super) namespaces: Namespaces,
-    /// The longest time that one watch request lasts; the next request continues where it ended.
+    /// The maximum duration of one watch request in seconds; the next request continues where it ended.
     seconds: u32,
     unreadable: Family<[(&'static str, String); 1], Counter>,
     /// Sends an event about each unreadable object, if no reconcile does.
     reports: Option<Arc<Context>>,
     watches: Watches,
-    /// The right to have a page of a list in memory. There is one for the whole process.
+    /// The permit to have a page of a list in memory, which all watches of the process share.
     page: Arc<Semaphore>,
 }
 
@@ -59,21 +59,21 @@ impl Watching {
         registry: &mut Registry,
     ) -> Self {
         let unreadable = Family::default();
-        let help = "Objects of which a list or a watch has told and that cannot be read, by kind";
+        let help = "Objects in lists and watches that cannot be read, by kind";
         registry.register("spark_operator_unreadable_objects", help, unreadable.clone());
         let page = Arc::new(Semaphore::new(1));
         Self { client, namespaces, seconds, unreadable, reports: None, watches, page }
     }
 
-    /// Returns the same, which also has an event sent about each unreadable object.
+    /// Returns a clone that also sends an event about each unreadable object.
     pub(super) fn reporting_to(&self, context: &Arc<Context>) -> Self {
         Self { reports: Some(Arc::clone(context)), ..self.clone() }
     }
 
-    /// Yields all objects of the kind `of` with the labels `selector` in the namespaces that the operator may watch, then each
-    /// change; never ends. If the namespaces are chosen by their names, the operator has permissions only in these
-    /// namespaces, and watches each of them separately. Otherwise one watch covers all namespaces, and the caller ignores the
-    /// namespaces that are not chosen.
+    /// Yields all objects of the kind `of` that match the label selector `selector` in the namespaces that the operator
+    /// may watch, then each change; never ends. If the namespaces are chosen by their names, the operator has
+    /// permissions only in these namespaces, and watches each of them separately. Otherwise one watch covers all
+    /// namespaces, and the caller ignores the namespaces that are not chosen.
     pub(super) fn events<O: Readable + Resource<Scope: NamespaceScope>>(
         &self,
         of: &O::DynamicType,

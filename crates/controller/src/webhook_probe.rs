@@ -1,6 +1,6 @@
-//! Finds out whether the API server reaches the webhook yet. The webhook's Service gets a pod's address seconds after
-//! the pod is ready, and the API server learns of a new caBundle a moment after it is written. A driver that is created
-//! before both have happened is refused.
+//! Checks whether the API server reaches the webhook yet. The webhook's Service gets the IP address of a pod seconds
+//! after the pod is ready, and the API server uses a new caBundle a moment after it is written. A driver that is
+//! created before both have happened is refused.
 
 use super::calls::Calls;
 use api::{
@@ -104,7 +104,7 @@ mod tests {
     use std::{future::ready, sync::atomic::AtomicU32};
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_whose_own_webhook_is_down_keeps_no_other_waiting() {
+    async fn a_namespace_whose_own_webhook_is_down_delays_no_other() {
         let webhook_probe = WebhookProbe::new(api_server(|request| {
             let is_broken = request.uri().path().contains("/broken/");
             ready(if is_broken { (500, json!({"kind": "Status", "code": 500})) } else { (201, driver()) })
@@ -122,7 +122,7 @@ mod tests {
         let (broken, other) = tokio::join!(broken, other);
         assert!(
             other < FOUND_WITHIN / 2 && broken < FOUND_WITHIN / 2,
-            "{broken:?}, {other:?}: found in one, found"
+            "{broken:?}, {other:?}: reached in one namespace, reached in all"
         );
     }
 
@@ -137,10 +137,10 @@ mod tests {
         let begun = Instant::now();
         let many = || join_all((0..100).map(|_| webhook_probe.reached("broken")));
         many().await;
-        assert!(begun.elapsed() >= FOUND_WITHIN, "alone it waits as long as ever");
+        assert!(begun.elapsed() >= FOUND_WITHIN, "no other namespace has reached it");
         let (begun, requests) = (Instant::now(), asked.load(Ordering::Relaxed));
         assert!(requests <= FOUND_WITHIN.div_duration_f64(AGAIN) as u32 + 1, "{requests}");
         many().await;
-        assert!(begun.elapsed() < AGAIN && asked.load(Ordering::Relaxed) == requests, "it is not repeated");
+        assert!(begun.elapsed() < AGAIN && asked.load(Ordering::Relaxed) == requests, "no second check");
     }
 }

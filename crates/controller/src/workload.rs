@@ -1,6 +1,6 @@
 //! Measures how much work the reconcile loops have and whether it gets done.
 
-use super::places::Places;
+use super::queue_state::QueueState;
 use parking_lot::Mutex;
 use prometheus_client::{
     collector::Collector,
@@ -45,8 +45,8 @@ pub struct Workload {
     label: String,
     /// The greatest number of reconciles of one namespace that run at once.
     pub(super) at_once: u16,
-    /// The objects of the present queue, if there is one.
-    places: Arc<Mutex<Weak<Mutex<Places>>>>,
+    /// The state of the present queue, if there is one.
+    state: Arc<Mutex<Weak<Mutex<QueueState>>>>,
     pub(super) adds: Counter,
     pub(super) waited: Histogram,
     worked: Histogram,
@@ -55,7 +55,7 @@ pub struct Workload {
     /// The number of reconciles after which the object is to be reconciled again after some time.
     again: Counter,
     failed: Counter,
-    /// The number of reconciles that have hit a bug of the operator.
+    /// The number of reconciles that have panicked, because of a bug of the operator.
     pub(super) panics: Counter,
 }
 
@@ -78,11 +78,11 @@ impl Workloads {
 
     /// Returns a description of each loop that is stuck.
     pub fn stuck(&self) -> impl Iterator<Item = String> {
-        self.all().into_iter().filter_map(|of| of.read(|places| places.stuck(of.kind, Instant::now())))
+        self.all().into_iter().filter_map(|of| of.read(|state| state.stuck(of.kind, Instant::now())))
     }
 
-    /// Writes a metric of each loop. Metrics of queues have a label more: the name of the queue, which is that of its
-    /// controller.
+    /// Writes a metric of each loop. Metrics of queues have one more label: the name of the queue, which equals that of
+    /// its controller.
     fn family<M: EncodeMetric + TypedMetric>(
         &self,
         encoder: &mut DescriptorEncoder,
@@ -109,7 +109,7 @@ impl Workload {
             kind,
             label: kind.to_lowercase(),
             at_once,
-            places: Arc::default(),
+            state: Arc::default(),
             adds: Counter::default(),
             waited: Histogram::new(buckets),
             worked: Histogram::new(buckets),
@@ -120,12 +120,12 @@ impl Workload {
         }
     }
 
-    /// Returns the places for the objects of a queue, which is the present one until the next begins, or it is dropped: what a
-    /// former leader has left undone is not this process's any more.
-    pub(super) fn begin(&self) -> Arc<Mutex<Places>> {
-        let places = Arc::default();
-        *self.places.lock() = Arc::downgrade(&places);
-        places
+    /// Returns the state of a new queue. Metrics and liveness show this queue until the next one begins or this one is
+    /// dropped: objects that this process left undone when it lost the lease do not count any more.
+    pub(super) fn begin(&self) -> Arc<Mutex<QueueState>> {
+        let state = Arc::default();
+        *self.state.lock() = Arc::downgrade(&state);
+        state
     }
 
     /// Counts a reconcile, which `began` then, by its result: the time until the next reconcile, if one is needed.
@@ -138,14 +138,14 @@ impl Workload {
         };
     }
 
-    fn read<T: Default>(&self, read: impl FnOnce(&Places) -> T) -> T {
-        let places = self.places.lock().upgrade();
-        places.map(|places| read(&places.lock())).unwrap_or_default()
+    fn read<T: Default>(&self, read: impl FnOnce(&QueueState) -> T) -> T {
+        let state = self.state.lock().upgrade();
+        state.map(|state| read(&state.lock())).unwrap_or_default()
     }
 
     /// Returns for how long each reconcile has been running.
     fn running(&self) -> Vec<Duration> {
-        self.read(|places| places.runs().map(|(_, since)| since.elapsed()).collect())
+        self.read(|state| state.runs().map(|(_, since)| since.elapsed()).collect())
     }
 }
 
@@ -184,7 +184,7 @@ impl Collector for Workloads {
         self.family(encoder, "workqueue_adds", help, |of| of.adds.clone())?;
         self.family(encoder, "workqueue_retries", "Reconciles that are tried again", failed)?;
 
-        let waiting = |of: &Workload| ConstGauge::new(of.read(|places| places.waits().count()) as f64);
+        let waiting = |of: &Workload| ConstGauge::new(of.read(|state| state.waits().count()) as f64);
         self.family(encoder, "workqueue_depth", "Objects that wait for their reconcile", waiting)?;
         let running = |of: &Workload| ConstGauge::new(of.running().len() as f64);
         self.family(encoder, "workqueue_active", "Reconciles that run", running)?;
@@ -192,7 +192,7 @@ impl Collector for Workloads {
         let help = "How long the reconciles that run have taken together, in seconds";
         let sum = |of: &Workload| ConstGauge::new(of.running().iter().sum::<Duration>().as_secs_f64());
         self.family(encoder, "workqueue_unfinished_work_seconds", help, sum)?;
-        let help = "How long the oldest of them has taken, in seconds";
+        let help = "How long the reconcile that has run longest has taken so far, in seconds";
         let longest = |of: &Workload| {
             let longest = of.running().into_iter().max().unwrap_or_default();
             ConstGauge::new(longest.as_secs_f64())

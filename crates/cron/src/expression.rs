@@ -8,7 +8,7 @@ use crate::go_duration;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 use std::time::Duration;
 
-/// The times at which applications are created: how often, and by the clock of which time zone.
+/// When applications are created: how often, and in which time zone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// The zone that the schedule itself names (`CRON_TZ=…`). It takes precedence over `spec.timeZone`.
@@ -16,7 +16,7 @@ pub struct Schedule {
     pub rhythm: Rhythm,
 }
 
-/// The time zone whose clock decides.
+/// The time zone in which a schedule's times are meant.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Zone {
     /// The zone of the operator's container.
@@ -29,7 +29,7 @@ pub enum Zone {
 pub enum Rhythm {
     /// At this interval, which is at least a second.
     Every(Duration),
-    /// Whenever the clock shows one of these times.
+    /// Whenever the wall clock shows one of these times.
     At(Times),
 }
 
@@ -48,7 +48,7 @@ pub struct Times {
 /// The values of one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// Bit n stands for the value n.
+    /// Bit n is set if the field matches the value n.
     pub bits: u64,
     /// Whether the field matches all values because it contains `*`, `?` or `*/1`.
     pub is_whole: bool,
@@ -59,7 +59,7 @@ pub struct Values {
 pub enum Error {
     #[error("`{0}` is not a time zone: write a name such as `Europe/Berlin`, `UTC`, or `Local`")]
     Zone(String),
-    #[error("there is nothing behind `{0}`: write the schedule, for instance `0 3 * * *`")]
+    #[error("there is nothing after `{0}`: write the schedule, for instance `0 3 * * *`")]
     NothingButZone(String),
     #[error(
         "has {0} fields: write five (minute, hour, day of month, month, day of week), for instance `0 3 * * *`"
@@ -69,7 +69,7 @@ pub enum Error {
         "`{0}` is not known: write @hourly, @daily, @weekly, @monthly, @yearly, or @every with a duration"
     )]
     Descriptor(String),
-    #[error("`{0}` behind @every is not a duration: write for instance `90m` or `1h30m`")]
+    #[error("`{0}` after @every is not a duration: write for instance `90m` or `1h30m`")]
     Duration(String),
     /// `number` is the number of the field, and `character` the position in the complete text. Both are counted from 1.
     #[error("field {number} ({name}), `{part}` at character {character}: {why}")]
@@ -223,7 +223,7 @@ impl Field {
         let step = match step.map(str::parse::<u32>) {
             None => 1,
             Some(Ok(step)) if step > 0 => step,
-            Some(_) => return Err(mistake("what stands behind `/` must be a number from 1")),
+            Some(_) => return Err(mistake("the step after `/` must be a number from 1")),
         };
         let bits = (from..=to).step_by(step as usize).fold(0, |bits, value| bits | 1_u64 << value);
         Ok(Values { bits, is_whole: is_star && step == 1 })
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_with_a_star_is_whole_unless_it_is_stepped_over() {
+    fn a_star_without_a_step_matches_the_whole_field() {
         for (field, is_whole) in
             [("*", true), ("?", true), ("*/1", true), ("*/2", false), ("1-31", false), ("1,*", true)]
         {
@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_stand_for_expressions() {
+    fn descriptors_are_short_for_expressions() {
         assert_eq!(times("@weekly"), times("0 0 * * sun"));
         assert_eq!(times(" @midnight "), times("0 0 * * *"));
         assert_eq!(times("@annually"), times("0 0 1 jan *"));
     }
 
     #[test]
-    fn an_interval_is_whole_seconds_and_at_least_one() {
+    fn an_interval_is_at_least_one_second_without_fractions() {
         for (text, seconds) in [("90m", 5400), ("1500ms", 1), ("0", 1), ("-5m", 1)] {
             let every = Rhythm::Every(Duration::from_secs(seconds));
             assert_eq!(Schedule::parse(&format!("@every {text}")).unwrap().rhythm, every, "{text}");
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn zones_are_found_without_any_file() {
+    fn zones_are_found_without_zone_files() {
         for name in
             ["Europe/Berlin", "UTC", "America/Argentina/Buenos_Aires", "US/Eastern", "Etc/GMT+5", "EST5EDT"]
         {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_where() {
+    fn an_error_names_its_position() {
         let cases = include_str!("../../../tests/data/cron/errors.json");
         for (text, error) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
             let found = Schedule::parse(&text).map_err(|error| error.to_string());

@@ -47,7 +47,7 @@ mod tests {
     use super::nanoseconds;
 
     #[test]
-    fn a_duration_is_what_go_takes_for_one() {
+    fn durations_are_parsed_as_go_parses_them() {
         let cases = include_str!("../../../tests/data/cron/durations.json");
         for (text, expected) in serde_json::from_str::<Vec<(String, Option<i64>)>>(cases).unwrap() {
             assert_eq!(nanoseconds(&text), expected.map(i128::from), "{text}");

@@ -1,8 +1,8 @@
-//! Reads schedules as Kubeflow's operator does, and computes the moments at which they are due.
+//! Reads schedules as Kubeflow's operator does, and computes when they are due.
 //!
-//! [`Schedule::parse`] parses a cron expression or `@every 90m`. [`Slots`] computes the moments of a schedule in a time
-//! zone: the latest moment that is due, and the next one. This crate knows no applications, reads no clock, and does not use
-//! the time zones of the machine.
+//! [`Schedule::parse`] parses a cron expression or `@every 90m`. [`Slots`] computes the due times of a schedule in a
+//! time zone: the latest one that has passed, and the next one. This crate knows no applications, reads no clock, and
+//! does not use the time zones of the machine.
 
 mod expression;
 pub mod go_duration;

@@ -1,17 +1,17 @@
-//! Computes the moments at which a schedule is due: its slots. A slot is a moment at which the wall clock of the
-//! schedule's zone shows one of the schedule's times.
+//! Computes when a schedule is due: its slots. A slot is an instant at which the wall clock of the schedule's time zone
+//! shows one of the schedule's times.
 //!
-//! So a time that the clock skips (02:30 in the night in which summer time begins) is no slot, and a time that the
-//! clock shows twice (in the night in which summer time ends) is two slots. Between two changes of the clock, slots
-//! follow from arithmetic alone. robfig/cron, which Kubeflow's operator uses, follows the wall clock too, but makes
-//! mistakes where a clock skips midnight or is changed by something other than an hour: it leaves the day out, or is
-//! due on another day.
+//! So a time that the clock skips (02:30 in the night in which daylight saving time begins) is no slot, and a time that
+//! the clock shows twice (in the night in which it ends) is two slots. Between two transitions of the zone's UTC
+//! offset, slots follow from arithmetic alone. robfig/cron, which Kubeflow's operator uses, follows the wall clock too,
+//! but makes mistakes at a transition that skips midnight or is not of one hour: it leaves the day out, or is due on
+//! another day.
 
 use super::{Rhythm, Schedule, Times, Values, Zone};
 use jiff::{SignedDuration, Timestamp, civil::Date, tz::TimeZone};
 use std::{iter, ops::Range, time::Duration};
 
-// In this file, a moment is a number of seconds since 1970, and a time of day is a number of minutes since midnight.
+// In this file, an instant is a number of seconds since 1970, and a time of day is a number of minutes since midnight.
 const NANOSECOND: SignedDuration = SignedDuration::from_nanos(1);
 const MINUTE: i64 = 60;
 const DAY: i64 = 24 * 60 * MINUTE;
@@ -24,7 +24,7 @@ const HORIZON: i64 = 5 * 366 * DAY;
 pub struct Slots {
     rhythm: Rhythm,
     zone: TimeZone,
-    /// The moment from which `@every` counts its intervals.
+    /// The instant from which `@every` counts its intervals.
     start: i64,
 }
 
@@ -36,13 +36,12 @@ pub struct Due {
     pub count: u64,
 }
 
-/// A day, or a part of a day in which the clock is not changed.
+/// A day, or the part of a day before or after a transition of the UTC offset.
 struct Day {
     date: Date,
-    /// The moment at which the day's first minute begins, or would begin if the clock had not been changed since
-    /// midnight.
+    /// The instant that is midnight at the UTC offset of this day or part of the day.
     midnight: i64,
-    /// The minutes that begin in the day, or in the part of the day.
+    /// The minutes since midnight that begin in this day or part of the day.
     minutes: Range<i64>,
 }
 
@@ -58,13 +57,13 @@ impl Slots {
         Self { rhythm: schedule.rhythm.clone(), zone, start: second(start) }
     }
 
-    /// Returns the first slot after `moment`; `None` if the clock shows no slot within five years.
-    pub fn after(&self, moment: Timestamp) -> Option<Timestamp> {
+    /// Returns the first slot after `instant`; `None` if there is none within five years.
+    pub fn after(&self, instant: Timestamp) -> Option<Timestamp> {
         let times = match &self.rhythm {
-            Rhythm::Every(period) => return self.nth(period, self.passed(period, moment) + 1),
+            Rhythm::Every(period) => return self.nth(period, self.passed(period, instant) + 1),
             Rhythm::At(times) => times,
         };
-        let begin = second(moment) + 1;
+        let begin = second(instant) + 1;
         self.days(times, begin..begin + HORIZON).find_map(|mut day| {
             let minute = day.minutes.find(|minute| times.has_minute(*minute))?;
             Timestamp::from_second(day.midnight + minute * MINUTE).ok()
@@ -96,53 +95,52 @@ impl Slots {
         Some(Due { latest: Timestamp::from_second(midnight + minute * MINUTE).ok()?, count })
     }
 
-    /// Returns how many complete periods lie between the start and `moment`.
-    fn passed(&self, period: &Duration, moment: Timestamp) -> i64 {
-        (second(moment) - self.start).max(0) / seconds(period)
+    /// Returns how many complete periods lie between the start and `instant`.
+    fn passed(&self, period: &Duration, instant: Timestamp) -> i64 {
+        (second(instant) - self.start).max(0) / seconds(period)
     }
 
-    /// Returns the moment at which the nth period after the start ends; `None` if that is later than any moment that
+    /// Returns the instant at which the nth period after the start ends; `None` if that is later than any instant that
     /// can be represented.
     fn nth(&self, period: &Duration, n: i64) -> Option<Timestamp> {
-        let moment = seconds(period).checked_mul(n)?.checked_add(self.start)?;
-        Timestamp::from_second(moment).ok()
+        let instant = seconds(period).checked_mul(n)?.checked_add(self.start)?;
+        Timestamp::from_second(instant).ok()
     }
 
-    /// Returns the days of a span on which a schedule is due. A day on which the clock is changed is returned in parts.
-    /// If the clock is put back over midnight, a part of the previous day is returned again.
+    /// Returns the days of a span on which a schedule is due. A day with a transition of the UTC offset is returned in
+    /// parts. If a transition sets the clock back over midnight, a part of the previous day is returned again.
     fn days(&self, times: &Times, span: Range<i64>) -> impl Iterator<Item = Day> {
-        self.even_spans(span)
+        self.constant_offset_spans(span)
             .flat_map(|(span, offset)| days(span, offset))
             .filter(|day| times.has_day(day.date))
     }
 
-    /// Returns the parts of a span in which the clock is not changed, each with the number of seconds that the clock is
-    /// ahead of UTC.
-    fn even_spans(&self, span: Range<i64>) -> impl Iterator<Item = (Range<i64>, i64)> {
+    /// Splits a span at the transitions of the zone's UTC offset. Yields each part with its UTC offset in seconds.
+    fn constant_offset_spans(&self, span: Range<i64>) -> impl Iterator<Item = (Range<i64>, i64)> {
         let mut rest = span;
         iter::from_fn(move || {
             let begin = Timestamp::from_second(rest.start).ok().filter(|_| !rest.is_empty())?;
-            // The change of a clock may be between two seconds: if a rule's time is outside its year, jiff moves it to
-            // the last nanosecond of the year. The change then takes effect from the next second on.
-            let change = self.zone.following(begin).next();
-            let change = change.map_or(rest.end, |change| second(change.timestamp() - NANOSECOND) + 1);
-            let even = rest.start..change.min(rest.end);
-            rest.start = even.end;
-            Some((even, i64::from(self.zone.to_offset(begin).seconds())))
+            // A transition may be between two seconds: if a rule's time is outside its year, jiff moves it to the last
+            // nanosecond of the year. The transition then takes effect from the next second on.
+            let next = self.zone.following(begin).next();
+            let end = next.map_or(rest.end, |next| second(next.timestamp() - NANOSECOND) + 1);
+            let part = rest.start..end.min(rest.end);
+            rest.start = part.end;
+            Some((part, i64::from(self.zone.to_offset(begin).seconds())))
         })
     }
 }
 
-/// Returns the days of a span in which the clock is `offset` seconds ahead of UTC.
+/// Returns the days of a span in which the UTC offset is `offset` seconds.
 fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
     const EPOCH: Date = Date::constant(1970, 1, 1);
-    let day = |moment: i64| (moment + offset).div_euclid(DAY);
+    let day = |instant: i64| (instant + offset).div_euclid(DAY);
     let numbers = day(span.start)..=day(span.end - 1);
     let first = EPOCH.checked_add(SignedDuration::from_secs(numbers.start() * DAY)).ok();
     iter::successors(first, |date| date.tomorrow().ok()).zip(numbers).map(move |(date, number)| {
         let midnight = number * DAY - offset;
-        // The first minute of the day that begins at `moment` or later.
-        let minute = |moment: i64| (moment - midnight + MINUTE - 1).div_euclid(MINUTE).clamp(0, DAY / MINUTE);
+        // The first minute of the day that begins at `from` or later.
+        let minute = |from: i64| (from - midnight + MINUTE - 1).div_euclid(MINUTE).clamp(0, DAY / MINUTE);
         Day { date, midnight, minutes: minute(span.start)..minute(span.end) }
     })
 }
@@ -150,7 +148,7 @@ fn days(span: Range<i64>, offset: i64) -> impl Iterator<Item = Day> {
 impl Schedule {
     /// Whether the schedule is due on any day at all. A schedule for the 30th of February, for example, is never due.
     pub fn is_ever_due(&self) -> bool {
-        // The five years from 1970 on have every day of a calendar.
+        // The five years from 1970 on contain every date of a calendar, also the 29th of February.
         let slots = Slots { rhythm: self.rhythm.clone(), zone: TimeZone::UTC, start: 0 };
         slots.after(Timestamp::UNIX_EPOCH).is_some()
     }
@@ -191,9 +189,9 @@ impl Values {
     }
 }
 
-/// Returns the second that contains `moment`: schedules have a resolution of one second.
-fn second(moment: Timestamp) -> i64 {
-    moment.as_second() - i64::from(moment.subsec_nanosecond() < 0)
+/// Returns the second that contains `instant`: schedules have a resolution of one second.
+fn second(instant: Timestamp) -> i64 {
+    instant.as_second() - i64::from(instant.subsec_nanosecond() < 0)
 }
 
 /// Returns the length of a period in seconds, at least one.
@@ -214,12 +212,12 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// An interval is counted from the second of the start.
+    /// `@every` counts from the second that contains the start.
     #[test]
-    fn the_next_slot_is_after_the_moment_by_any_part_of_a_second() {
+    fn the_next_slot_is_later_than_the_given_instant() {
         let cases = include_str!("../../../tests/data/cron/next.json");
-        for [text, moment, next] in serde_json::from_str::<Vec<[&str; 3]>>(cases).unwrap() {
-            assert_eq!(slots(text).after(at(moment)), Some(at(next)), "{text} {moment}");
+        for [text, instant, next] in serde_json::from_str::<Vec<[&str; 3]>>(cases).unwrap() {
+            assert_eq!(slots(text).after(at(instant)), Some(at(next)), "{text} {instant}");
         }
         // The parser returns no such schedule.
         let endless = Schedule { zone: None, rhythm: Rhythm::Every(Duration::ZERO) };

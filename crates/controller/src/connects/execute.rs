@@ -38,7 +38,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// If the API server has not done it, for another reason than the pod itself.
+    /// If a request fails. If the API server refuses the server's pod, the reason is remembered instead.
     pub(super) async fn execute(&self, connect: &SparkConnect, action: Action) -> Result<(), Error> {
         let (client, namespace) = (&self.source.cluster.client, connect.namespace().unwrap_or_default());
         let (key, parameters) = match action {
@@ -72,16 +72,17 @@ impl Context {
             }
         };
         let deleted = Calls::of_kind(client, &key.kind, &namespace).delete(&key.name, &parameters).await;
-        calls::done_or_gone(deleted).map_err(Error::api("DELETE of what belongs to a SparkConnect"))
+        calls::done_or_gone(deleted).map_err(Error::api("DELETE of an object of a SparkConnect"))
     }
 
-    /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has changed
-    /// since: `versions` has the present versions. If the API server refuses an object, an event says why, and no object after
-    /// it is applied; only an Ingress is passed over, which the admission webhook of another program may refuse.
+    /// Applies those objects of `wanted` that differ from what this process has applied last, or that somebody has
+    /// changed since; `versions` has the present resourceVersions. If the API server refuses an object, an event
+    /// reports why, and no object after it is applied; only an Ingress is skipped, which the admission webhook of an
+    /// ingress controller may refuse.
     ///
     /// # Errors
     ///
-    /// If another object than an Ingress cannot be applied now.
+    /// If an object other than an Ingress cannot be applied now.
     pub(super) async fn apply(
         &self,
         connect: &SparkConnect,
@@ -93,7 +94,8 @@ impl Context {
         let mut all = Applied::All;
         for object in wanted {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
-            // What it was made from and which version it had then; the present version is that of the watch.
+            // Nothing has changed since this process applied the object, if its content is the same and the watch
+            // reports the version that the object had then.
             let fingerprint = digest::fingerprint(&[object.to_string().as_str()]);
             let present = versions.get(&key).map(|version| (fingerprint.clone(), version.clone()));
             if present.is_some()
@@ -116,13 +118,11 @@ impl Context {
             }
             let there = match applied {
                 Err(error) if is_ingress => {
-                    warn!(%key, %error, "not applied");
+                    warn!(%key, %error, "an Ingress was not applied");
                     all = Applied::WithoutIngress;
                     continue;
                 }
-                applied => {
-                    applied.map_err(Error::api("server-side apply of what belongs to a SparkConnect"))?
-                }
+                applied => applied.map_err(Error::api("server-side apply of an object of a SparkConnect"))?,
             };
             let version = there.resource_version().unwrap_or_default();
             self.source.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
@@ -132,7 +132,7 @@ impl Context {
     }
 }
 
-/// Whether the API server does not want an object, and not only cannot take it now.
+/// Whether the API server refuses an object, instead of being unable to store it now.
 fn is_refusal(status: &Status) -> bool {
     (400..500).contains(&status.code) && ![404, 408, 409, 429].contains(&status.code)
 }

@@ -1,5 +1,5 @@
-//! Knows the gateway's pods, gives each SparkConnect that needs the gateway a port of its own, and keeps the NetworkPolicy
-//! by which clients reach these ports.
+//! Watches the gateway's pods, gives each SparkConnect that needs the gateway a port of its own, and keeps the
+//! NetworkPolicy that lets clients reach these ports.
 
 use super::{
     super::{
@@ -38,10 +38,10 @@ use work::may_have;
 
 /// The pause in which changes of ports are collected before the NetworkPolicy is written.
 const PAUSE: Duration = Duration::from_millis(200);
-/// After which time the NetworkPolicy is applied again, should somebody have changed it.
-const LOOK: Duration = Duration::from_secs(60);
+/// The interval in which the NetworkPolicy is applied again, in case somebody has changed it.
+const REAPPLY_AFTER: Duration = Duration::from_secs(60);
 
-/// The settings that tell the operator of its gateway.
+/// The operator's settings about its gateway.
 #[derive(Clone, Debug)]
 pub struct GatewaySetup {
     /// The namespace and the labels of its pods.
@@ -52,28 +52,28 @@ pub struct GatewaySetup {
     pub policy: String,
 }
 
-/// The gateway, as far as it is known.
+/// The gateway: its settings, the IP addresses of its pods, and the ports that were given to SparkConnects.
 pub(super) struct KnownGateway {
     setup: GatewaySetup,
-    /// The addresses of its pods; none before they are listed.
+    /// The IP addresses of its ready pods; `None` before the pods are listed.
     addresses: state::Sender<Option<Vec<String>>>,
     given: Mutex<Given>,
-    /// Tells of changes of SparkConnects.
+    /// Notified when SparkConnects have changed.
     pub news: Notify,
 }
 
 /// The ports that were given to SparkConnects.
 #[derive(Default)]
 struct Given {
-    /// The port of each SparkConnect that was looked at, by its uid.
+    /// The port of each SparkConnect that was reconciled and has one, by its uid.
     ports: HashMap<String, i32>,
-    /// The port that was given last to one that had none.
+    /// The port that was last given to a SparkConnect without a port.
     latest: Option<i32>,
     /// The ports that are in the statuses of two SparkConnects.
     shared: HashSet<i32>,
 }
 
-/// The address of a pod of the gateway that takes connections.
+/// The IP address of a pod of the gateway; `None` if the pod is not ready or is being deleted.
 #[derive(Clone, Debug)]
 pub(super) struct Address(Option<String>);
 
@@ -95,16 +95,16 @@ impl KnownGateway {
         drop(self.addresses.subscribe().wait_for(Option::is_some).await);
     }
 
-    /// Returns the gateway with the addresses of its pods.
+    /// Returns the gateway with the IP addresses of its pods.
     pub(super) fn now(&self) -> Gateway {
         let addresses = self.addresses.borrow().clone().unwrap_or_default();
         Gateway { addresses, ..self.setup.gateway.clone() }
     }
 
-    /// Returns the port for a SparkConnect: that of its status, unless another one has it, else one that no other has. None
-    /// if there is none left for its namespace, which has at most as many as others have left: a port is left for the next
-    /// namespace. A port that was given up is given again as late as possible: the Service of a SparkConnect that was deleted,
-    /// and what nodes know of it, may lead its clients there for a while.
+    /// Returns the port for a SparkConnect: that of its status, unless another SparkConnect has it, or else one that no
+    /// other has. `None` if none is left for its namespace, which may have at most as many ports as it leaves to
+    /// others. A port that was given up is given again as late as possible: the Service of a deleted SparkConnect, and
+    /// the rules for it on the nodes, may send its clients there for a while.
     pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
         let uid = connect.uid().unwrap_or_default();
         let mut given = self.given.lock();
@@ -113,7 +113,7 @@ impl KnownGateway {
             return Some(*port);
         }
         let all = all.state();
-        // Two operators may give one port at the same moment. Both gateways lead its clients to the older SparkConnect.
+        // Two operators may give one port at the same time. Both gateways send its clients to the older SparkConnect.
         let age = (connect.creation_timestamp().map(|time| time.0), connect.uid());
         let is_own = |port: &i32| {
             let mut named = all.iter().filter(|other| other.kept.gateway_port == Some(*port));
@@ -149,7 +149,8 @@ impl KnownGateway {
         Some(port)
     }
 
-    /// Follows the gateway's pods, and queues all SparkConnects when the addresses of the pods have changed; never ends.
+    /// Follows the gateway's pods, and queues all SparkConnects when the IP addresses of the pods have changed; never
+    /// ends.
     pub(super) async fn follow(&self, connects: &Source<SparkConnect, KeptConnect>) {
         let Gateway { namespace, labels, .. } = &self.setup.gateway;
         let selector: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -174,8 +175,8 @@ impl KnownGateway {
         events.await;
     }
 
-    /// Keeps the NetworkPolicy, once all SparkConnects are known, and queues those of which one has to give up its port;
-    /// never ends.
+    /// Keeps the NetworkPolicy once all SparkConnects are known, and queues SparkConnects that have the same port, of
+    /// which all but the oldest have to give it up; never ends.
     pub(super) async fn keep_policy(
         &self,
         connects: &Source<SparkConnect, KeptConnect>,
@@ -198,14 +199,14 @@ impl KnownGateway {
                     Err(error) => warn!(%error, "the NetworkPolicy of the gateway's ports is not written"),
                 }
             }
-            if timeout(LOOK, self.news.notified()).await.is_err() {
+            if timeout(REAPPLY_AFTER, self.news.notified()).await.is_err() {
                 applied = None;
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// Finds the ports that two SparkConnects have, and returns those of them that are new.
+    /// Records the ports that are in the statuses of two SparkConnects. Returns those that were not recorded before.
     fn shared(&self, all: &Store<Watched>) -> HashSet<i32> {
         let mut seen = HashSet::new();
         let ports = all.state().into_iter().filter_map(|connect| connect.kept.gateway_port);
@@ -262,12 +263,13 @@ mod tests {
         let [old, restored, a, b] = &all;
         assert_eq!([a, old, restored].map(port), [Some(3), Some(2), Some(1)]);
         assert_eq!([a, old, b].map(port), [Some(3), Some(2), None]);
-        // Somebody has deleted one.
+        // All others have been deleted.
         let cache = self::cache(&all[..1]);
         assert_eq!(gateway.port(&from_value(b.clone()).unwrap(), &cache), Some(3));
     }
 
-    /// Once, each operator kept it, and the clients of the younger server came to the older one, whosever that was.
+    /// In an earlier version, each operator kept the port, and the clients of the younger server reached the older one,
+    /// even if it was another user's.
     #[test]
     fn a_port_that_another_operator_has_given_to_an_older_server_is_given_up() {
         let gateway = gateway(1..=3);
@@ -289,25 +291,26 @@ mod tests {
         assert_eq!(port(Some(2), &[created("a", Some(1), older)]), Some(2));
     }
 
-    /// A Service that is about to be deleted led the clients of one namespace to the server of another one.
+    /// Otherwise a Service that is about to be deleted would send the clients of one namespace to the server of another
+    /// one.
     #[test]
-    fn a_port_that_was_given_up_is_given_again_after_all_others() {
+    fn a_port_that_was_given_up_is_reused_after_all_others() {
         let gateway = gateway(1..=4);
         let ports = ["a", "b", "c", "d", "e"].map(|uid| {
             let connect = connect(uid, None);
-            // The one before has been deleted.
+            // The SparkConnect before it has been deleted.
             let cache = cache(slice::from_ref(&connect));
             gateway.port(&from_value(connect).unwrap(), &cache)
         });
         assert_eq!(ports, [1, 2, 3, 4, 1].map(Some));
-        // An operator that has just started begins above those that are recorded.
+        // An operator that has just started begins above the ports that are recorded in statuses.
         let all = [connect("old", Some(2)), connect("new", None)];
         let gateway = self::gateway(1..=4);
         assert_eq!(gateway.port(&from_value(all[1].clone()).unwrap(), &cache(&all)), Some(3));
     }
 
     #[test]
-    fn a_namespace_leaves_as_many_ports_as_it_has() {
+    fn a_namespace_has_at_most_as_many_ports_as_it_leaves() {
         let gateway = gateway(1..=8);
         let all: Vec<_> = (0..12)
             .map(|number| {
@@ -323,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_has_the_ports_that_are_recorded() {
+    fn the_network_policy_has_the_ports_that_are_recorded() {
         let mut open = connect("open", Some(7));
         open["spec"]["server"] = json!({"access": "Cluster"});
         let cache = cache(&[connect("a", Some(5)), connect("b", None), open]);

@@ -1,5 +1,4 @@
-//! Caches what belongs to SparkConnects, pods and the objects beside them, by SparkConnect. One watch of each kind updates
-//! the cache.
+//! Caches the pods and the other objects of SparkConnects, by SparkConnect. One watch of each kind updates the cache.
 
 use super::super::{
     Key,
@@ -20,14 +19,14 @@ use std::{collections::BTreeSet, sync::Arc};
 /// The kind of servers and executors.
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
 
-/// The part of a pod, or of an object beside it, that is kept.
+/// The part of a pod, or of another object of a SparkConnect, that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// The label `sparkoperator.k8s.io/connect-name`.
     connect: Option<String>,
-    /// The resourceVersion; empty of a pod, whose changes do not all count.
+    /// The resourceVersion; empty for a pod, of which not all changes matter.
     pub version: String,
-    /// The pod; of another object what the metadata says.
+    /// The pod; for another object, its metadata in the form of a pod.
     pub pod: ServerPod,
     /// Whether it is a Service with a selector.
     pub has_selector: bool,
@@ -51,7 +50,7 @@ impl Keep<Pod> for Part {
         if let Ok(read) = &pod.0 {
             part.pod = ServerPod::of(read);
         }
-        // Of executors only the phase counts, and no SparkConnect is looked at for another change of one.
+        // Of an executor only the phase matters: other changes of it cause no reconcile.
         if part.pod.summary.role == Some(Role::Executor) {
             let PodSummary { name, uid, role, controller, phase, .. } = part.pod.summary;
             let summary = PodSummary { name, uid, role, controller, phase, ..PodSummary::default() };
@@ -84,7 +83,7 @@ struct Kind {
 }
 
 impl ConnectIndex {
-    /// Creates an index of all kinds; of Ingresses only where servers have some.
+    /// Creates an index of all kinds; of Ingresses only if servers may have some.
     pub(super) fn new(has_ingresses: bool) -> Self {
         let kind = |kind| Arc::new(Kind { kind, parts: ApplicationIndex::default() });
         let kinds = [
@@ -104,7 +103,7 @@ impl ConnectIndex {
         }
     }
 
-    /// Returns what belongs to a SparkConnect, or says so.
+    /// Returns the pods and objects whose label names this SparkConnect, also pods that do not belong to it.
     pub(super) fn of(&self, namespace: &str, connect: &str) -> Vec<(ObjectKind, Part)> {
         let key = (namespace.to_owned(), connect.to_owned());
         let parts = |kind: &Arc<Kind>| {
@@ -114,7 +113,7 @@ impl ConnectIndex {
         self.0.iter().flat_map(parts).collect()
     }
 
-    /// Follows all kinds; yields namespace and name of the SparkConnects of which something has changed.
+    /// Follows all kinds; yields namespace and name of each SparkConnect of which an object has changed.
     pub(super) fn follow(&self, watching: &Watching) -> impl Stream<Item = Key> + Send + use<> {
         let selector = Some(label::CONNECT_NAME);
         stream::select_all(self.0.iter().map(|kind| {
@@ -132,8 +131,9 @@ impl ConnectIndex {
 }
 
 impl Kind {
-    /// Applies one event of the watch. Returns the SparkConnects of which something has changed. What only says that it
-    /// belongs to one, and is no pod, is not kept: the names are looked up before anything is made.
+    /// Applies one event of the watch. Returns the SparkConnects of which an object has changed. An object other than a
+    /// pod is kept only if a SparkConnect controls it: `Context::look_for` looks up the names of all objects before
+    /// anything is created.
     fn apply<K: Resource>(&self, event: Event<Kept<K, Part>>) -> BTreeSet<Key> {
         let keyed = |object: Kept<K, Part>| {
             let namespace = object.meta().namespace.clone()?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_selector_of_a_service_is_seen_and_what_no_spark_connect_controls_is_not_kept() {
+    fn the_selector_of_a_service_is_kept_and_foreign_objects_are_not() {
         let index = ConnectIndex::new(false);
         let services = &index.0[4];
         let object = |owner: &str, spec: Value| -> Kept<PartialObjectMeta, Part> {
@@ -173,12 +173,12 @@ mod tests {
         services.apply(Event::Apply(object("SparkConnect", json!({"ports": []}))));
         assert!(!index.of("team-a", "pi")[0].1.has_selector);
         let foreign = object("SparkApplication", Value::Null);
-        assert_eq!(services.apply(Event::Apply(foreign)).len(), 1, "it has left the SparkConnect");
+        assert_eq!(services.apply(Event::Apply(foreign)).len(), 1, "the SparkConnect has lost its object");
         assert!(index.of("team-a", "pi").is_empty());
     }
 
     #[test]
-    fn no_spark_connect_is_looked_at_for_an_executor_of_the_same_phase() {
+    fn an_executor_update_without_a_phase_change_causes_no_reconcile() {
         let index = ConnectIndex::new(false);
         let executor = |phase: &str, reason: &str| -> Kept<Pod, Part> {
             let status = json!({"phase": phase, "conditions": [

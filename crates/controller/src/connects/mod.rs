@@ -1,4 +1,4 @@
-//! Drives servers of Spark Connect in the same way as applications: watches SparkConnects and what belongs to them, observes
+//! Drives servers of Spark Connect in the same way as applications: watches SparkConnects and their objects, observes
 //! the facts, decides what to do, acts, and records the result.
 
 mod execute;
@@ -31,7 +31,7 @@ type Watched = Kept<SparkConnect, KeptConnect>;
 /// The settings for SparkConnects.
 #[derive(Clone, Debug)]
 pub struct ConnectSetup {
-    /// The admin's settings; [`Self::gateway`] has those about the gateway.
+    /// The admin's settings; those about the gateway are in [`Self::gateway`].
     pub policy: Policy,
     /// The operator's gateway, if it has one.
     pub gateway: Option<GatewaySetup>,
@@ -64,7 +64,7 @@ pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: Ca
     };
     tokio::select! {
         () = work => {}
-        () = context.source.follow(writer, |event| context.heard(event)) => {}
+        () = context.source.follow(writer, |event| context.on_event(event)) => {}
         () = follow_parts => {}
         () = keep_gateway => {}
     }
@@ -95,8 +95,8 @@ impl Context {
         }
     }
 
-    /// Tells the gateway that SparkConnects have changed.
-    fn heard(&self, event: &Event<Watched>) {
+    /// Wakes the task that keeps the NetworkPolicy of the gateway, if SparkConnects have changed.
+    fn on_event(&self, event: &Event<Watched>) {
         if !matches!(event, Event::Init | Event::InitApply(_))
             && let Some(gateway) = &self.gateway
         {

@@ -19,9 +19,9 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(super) struct Seen {
     pub facts: Observed,
-    /// The resourceVersion of each object beside the pod.
+    /// The resourceVersion of each object other than a pod.
     pub versions: BTreeMap<ObjectKey, String>,
-    /// Whether there is something that a deleted SparkConnect of the same name has left: Kubernetes deletes it in a moment.
+    /// Whether an object of a deleted SparkConnect of the same name still exists: Kubernetes deletes it in a moment.
     pub is_left: bool,
 }
 
@@ -44,7 +44,7 @@ impl Seen {
 }
 
 impl Context {
-    /// Collects all facts that watches have reported, and those that only the API server knows.
+    /// Collects all facts about `connect`: those that watches have reported, and those that only the API server knows.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl Context {
             seen.add(connect, &kind, part);
         }
         if seen.facts.server.is_none() {
-            // A pod of somebody else need not have the label of the watch.
+            // A pod of another owner may have the server's name, but not the label that the watch selects.
             let pods = Api::<Kept<Pod, Part>>::namespaced(self.source.cluster.client.clone(), &namespace);
             let found = pods.get_opt(&names::server(connect)).await.map_err(Error::api("GET of a server"))?;
             if let Some(found) = found {
@@ -79,8 +79,8 @@ impl Context {
         Ok(seen)
     }
 
-    /// Tries the executors of a server that has none. Returns nothing if they are not to be tried now, or the answer says
-    /// nothing about them.
+    /// Tries an executor of a server that has none: see [`try_executor`]. Returns `None` if no trial is due, or if the
+    /// answer shows nothing about the executors.
     async fn trial(&self, connect: &SparkConnect, facts: &Observed, now: Timestamp) -> Option<Trial> {
         let (server, uid) = (facts.server.as_deref()?, connect.uid().unwrap_or_default());
         let known = self.source.memory.with(&uid, |note| note.executors_tried.clone());
@@ -95,8 +95,8 @@ impl Context {
         try_executor(&self.source.cluster.client, &namespace, &executor).await
     }
 
-    /// Asks the API server for those objects of `wanted` that no watch has reported: somebody else may have one of the
-    /// name. Returns whether there are any.
+    /// Asks the API server for those objects of `wanted` that no watch has reported: another owner may have an object
+    /// of the same name. Returns whether any of them exists.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Context {
             }
             let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
             let found = calls.metadata(&key.name).await;
-            if let Some(found) = found.map_err(Error::api("GET of what belongs to a SparkConnect"))? {
+            if let Some(found) = found.map_err(Error::api("GET of an object of a SparkConnect"))? {
                 seen.add(connect, &key.kind, Part::of_metadata(found.meta()));
                 is_any = true;
             }
@@ -124,8 +124,8 @@ impl Context {
     }
 }
 
-/// Counts the executors of `server` by the phase of their pods, in lower case. Anybody in the namespace may give a pod the
-/// labels of an executor.
+/// Counts the executors of `server` by the phase of their pods, in lower case. Only pods that the server controls
+/// count: any user of the namespace may give a pod the labels of an executor.
 fn executors(pods: &[PodSummary], server: Option<&ServerPod>) -> BTreeMap<String, i32> {
     let mut counts = BTreeMap::new();
     let is_of =
@@ -156,7 +156,8 @@ mod tests {
             controlled("0", Phase::Running),
             PodSummary { controller: None, ..controlled("1", Phase::Running) },
             PodSummary { role: None, ..controlled("1", Phase::Running) },
-            // Of a set that the server has made, as `spark.kubernetes.allocation.pods.allocator` asks.
+            // Of a StatefulSet that the server has created, with
+            // `spark.kubernetes.allocation.pods.allocator=statefulset`.
             owned("StatefulSet", "spark-s-1-0", "2", Phase::Running),
             owned("StatefulSet", "database", "3", Phase::Running),
         ];

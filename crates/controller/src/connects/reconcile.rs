@@ -1,4 +1,4 @@
-//! Brings a SparkConnect a step further: observes, decides, acts, and records the result.
+//! Reconciles a SparkConnect: observes, decides, acts, and records the result.
 
 use super::{
     super::{
@@ -17,10 +17,10 @@ use plan::between;
 use std::time::Duration;
 use tracing::{Span, debug, info};
 
-/// The longest time for which a new SparkConnect waits for the end of objects that a deleted one of its name has left:
-/// Kubernetes deletes them in a moment, unless a finalizer keeps them. Then they count as those of somebody else.
+/// How long a new SparkConnect waits until Kubernetes has deleted the objects of a deleted SparkConnect of its name,
+/// which takes a moment unless a finalizer keeps them. After this time they count as objects of another owner.
 const LEFT: Duration = Duration::from_secs(600);
-/// The pause before an object is applied again that was refused: whatever refuses it may take it later.
+/// The pause before an object that was refused is applied again: a quota or an admission policy may accept it later.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 impl Reconciler for Context {
@@ -32,7 +32,8 @@ impl Reconciler for Context {
     }
 
     async fn reconcile(&self, connect: &SparkConnect, now: Timestamp) -> Result<Option<Duration>, Error> {
-        // By the API server's clock as well: if the local one jumped ahead, all servers would seem to be idle.
+        // The earlier of the local time and the API server's: if the local clock jumped ahead, all servers would seem
+        // to be idle.
         let now = (self.server_time)().map_or(now, |server| server.min(now));
         let state = connect.state();
         Span::current().record("state", state.as_str());
@@ -44,7 +45,7 @@ impl Reconciler for Context {
         }
         let age = connect.creation_timestamp().map_or(Duration::ZERO, |created| between(created.0, now));
         if seen.is_left && age < LEFT {
-            debug!("a SparkConnect of this name has left something, which is about to be deleted");
+            debug!("objects of a deleted SparkConnect of this name are about to be deleted");
             return Ok(Some(FRESH_FACTS));
         }
         let Plan { actions, wanted, status, events, mut wake } = plan;
@@ -56,7 +57,7 @@ impl Reconciler for Context {
         {
             return Ok(Some(FRESH_FACTS));
         }
-        // A server that starts needs its ConfigMap.
+        // Servers are created last: a server needs its ConfigMap when it starts.
         let is_creation = |action: &Action| matches!(action, Action::CreateServer(_));
         let (creations, others): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_creation);
         let is_deleted = others.contains(&Action::DeleteConnect);
@@ -77,10 +78,11 @@ impl Reconciler for Context {
             if status.state != state {
                 info!(from = state.as_str(), to = status.state.as_str(), "state changed");
             }
-            // What follows from the new status is decided when the watches have reported what was made.
+            // The next decision is made when the watches have reported the new status and the created objects.
             wake = Some(wake.map_or(FRESH_FACTS, |wake| wake.min(FRESH_FACTS)));
         }
-        // Each version of the status is decided on once, and each event tells of a change of it.
+        // The version of the object distinguishes its events: each version is decided on once, and each event reports a
+        // change of the status.
         let occasion = connect.resource_version().unwrap_or_default();
         for event in &events {
             self.source.cluster.send_event(connect, &occasion, event, now).await;
@@ -106,13 +108,14 @@ mod tests {
     use std::{collections::BTreeMap, sync::Arc};
     use submission::exposure::UrlFormat;
 
-    /// An API server with these objects by their paths, which refuses those of one kind if it is to.
+    /// A fake API server that has these objects, by path, and refuses to create or change objects of the kind
+    /// `refuses`, if it is set.
     #[derive(Clone, Default)]
     struct Server {
         objects: Arc<Mutex<BTreeMap<String, Value>>>,
         refuses: Arc<Mutex<Option<&'static str>>>,
         asked: Arc<Mutex<Vec<String>>>,
-        /// The calls that are still answered before one fails, and how that fails.
+        /// The number of calls that succeed before one fails, and how that one fails.
         fault: Arc<Mutex<Option<(usize, Fault)>>>,
     }
 
@@ -120,7 +123,7 @@ mod tests {
     enum Fault {
         /// The call has no effect.
         Refused,
-        /// The call has its effect, and nobody hears of it.
+        /// The call has its effect, and its response is lost.
         Lost,
     }
 
@@ -188,7 +191,7 @@ mod tests {
             (left == 0).then_some(how)
         }
 
-        /// Has the kubelet say that the server takes connections, if there is one.
+        /// Reports the server's pod as ready, as the kubelet does, if the pod exists.
         fn runs(&self) {
             if let Some(pod) = self.objects.lock().get_mut(POD) {
                 pod["status"] = json!({
@@ -218,14 +221,14 @@ mod tests {
             Context { gateway, server_time, ..self.context() }
         }
 
-        /// Makes a server, and has the kubelet say that it takes connections.
+        /// Creates a server and reports its pod as ready.
         async fn is_ready(&self, context: &Context) {
             self.look(context).await;
             self.runs();
             self.look(context).await;
         }
 
-        /// Lets the operator work on the SparkConnect as it is now. Returns what it has asked.
+        /// Reconciles the SparkConnect as it is now. Returns the operator's requests.
         async fn look(&self, context: &Context) -> Vec<String> {
             let connect = self.objects.lock()[CONNECT].clone();
             context.reconcile(&from_value(connect).unwrap(), super::super::super::now()).await.unwrap();
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_is_made_after_what_it_needs_and_nothing_is_applied_twice() {
+    async fn a_server_is_created_after_its_objects_which_are_applied_once() {
         let server = Server::default();
         let context = server.context();
         let first = server.look(&context).await;
@@ -253,7 +256,7 @@ mod tests {
         ];
         assert_eq!(first, expected);
         assert_eq!(server.objects.lock()[POD]["metadata"]["ownerReferences"][0]["uid"], "u");
-        // The pod is there, and no watch has told of anything.
+        // The pod exists, and no watch has reported anything.
         let second = server.look(&context).await;
         assert!(
             !second.iter().any(|asked| asked.starts_with("PATCH pi") || asked.starts_with("POST pods")),
@@ -269,7 +272,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_spark_connect_is_idle_only_if_the_api_servers_clock_says_so() {
+    async fn a_spark_connect_is_idle_only_by_the_clock_of_the_api_server() {
         let time = |seconds| Timestamp::from_second(seconds).ok();
         for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
             let server = Server::default();
@@ -285,19 +288,19 @@ mod tests {
         }
     }
 
-    /// The operator that meets the fault goes on, or another one does that has seen nothing.
+    /// After the fault, the same operator continues, or a new one that remembers nothing.
     #[tokio::test]
-    async fn a_server_comes_to_what_its_spec_asks_for_whatever_happens_to_a_call() {
+    async fn a_server_reaches_the_state_of_its_spec_after_any_failed_call() {
         for edit in [json!({}), json!({"image": "spark:2"}), json!({"suspend": true})] {
             for (fault, crashes) in [(Fault::Refused, false), (Fault::Lost, false), (Fault::Lost, true)] {
                 for number in 0..20 {
-                    comes_to_what_its_spec_asks_for(&edit, (number, fault), crashes).await;
+                    reaches_the_state_of_its_spec(&edit, (number, fault), crashes).await;
                 }
             }
         }
     }
 
-    async fn comes_to_what_its_spec_asks_for(edit: &Value, fault: (usize, Fault), crashes: bool) {
+    async fn reaches_the_state_of_its_spec(edit: &Value, fault: (usize, Fault), crashes: bool) {
         let server = Server::default();
         let mut context = server.context();
         let is_new = *edit == json!({});
@@ -317,7 +320,7 @@ mod tests {
             server.runs();
         }
         let what = format!("{edit} {fault:?} {crashes}");
-        assert_eq!(*server.fault.lock(), None, "{what}: it has not happened");
+        assert_eq!(*server.fault.lock(), None, "{what}: the fault has not occurred");
         let objects = server.objects.lock();
         let pod = objects.get(POD);
         let connect: SparkConnect = from_value(objects[CONNECT].clone()).unwrap();
@@ -333,9 +336,9 @@ mod tests {
         assert_eq!(is_deleted, !is_new, "{what}");
     }
 
-    /// The gateway notes a client after the operator has read the SparkConnect.
+    /// The gateway records a client after the operator has read the SparkConnect.
     #[tokio::test]
-    async fn a_client_that_connects_at_the_last_moment_keeps_object_and_server() {
+    async fn a_client_that_connects_at_the_last_moment_prevents_deletion() {
         const LONG_AGO: &str = "2020-01-01T00:00:00Z";
         for (field, path) in [("ttlSecondsAfterIdle", CONNECT), ("sleepAfterIdleSeconds", POD)] {
             for is_noted in [true, false] {
@@ -361,9 +364,10 @@ mod tests {
         }
     }
 
-    /// Once, nothing but an event said that the Service was refused, and a program that waited for a state waited for ever.
+    /// In an earlier version, only an event reported that the Service was refused, and a program that waited for a
+    /// state waited for ever.
     #[tokio::test]
-    async fn a_server_whose_pod_or_service_is_refused_says_so_until_it_is_taken() {
+    async fn a_refused_pod_or_service_is_reported_until_it_is_accepted() {
         for (refused, reason, why) in [
             ("pods", "PodRefused", "exceeded quota"),
             ("services", "ObjectRefused", "Service pi-server is refused: exceeded quota"),
@@ -388,7 +392,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_whose_executors_are_refused_says_so() {
+    async fn refused_executors_are_reported() {
         let server = Server::default();
         let context = server.context();
         server.is_ready(&context).await;
@@ -409,10 +413,10 @@ mod tests {
         assert!(!asked.contains(&"POST pods".to_owned()), "{asked:?}");
     }
 
-    /// Once, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, since an application of the name
-    /// had the address.
+    /// In an earlier version, a SparkConnect got no server if ingress-nginx refused the Ingress of its web UI, because
+    /// an application of the same name had the same host and path.
     #[tokio::test]
-    async fn a_server_is_made_although_the_ingress_of_its_web_ui_is_refused() {
+    async fn a_server_is_created_although_the_ingress_of_its_web_ui_is_refused() {
         let server = Server::default();
         let mut context = server.context();
         context.policy.exposure.url_format =
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_deleted_server_of_the_name_has_left_is_waited_for_and_what_others_have_is_named() {
+    async fn objects_of_a_deleted_server_are_awaited_and_those_of_others_reported() {
         let owned = |kind: &str, uid: &str| {
             let owner =
                 json!({"apiVersion": "a/v1", "kind": kind, "name": "pi", "uid": uid, "controller": true});

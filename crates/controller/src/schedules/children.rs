@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 /// The applications of each schedule, as far as the watch and this process's own writes show.
 pub(crate) struct Children {
     index: Mutex<Index>,
-    /// The schedules, of which those are queued whose applications have changed in a way that matters to them.
+    /// The schedules. One is queued when its applications have changed in a way that matters to it.
     source: Source<ScheduledSparkApplication, ()>,
 }
 
@@ -27,8 +27,8 @@ struct Index {
 #[derive(Clone, Default)]
 pub(super) struct Family {
     pub children: BTreeMap<String, Child>,
-    /// The names of applications that this process has made and the watch has not reported yet. One of them that is not among
-    /// `children` may not exist: the API server did not answer.
+    /// The names of applications that this process has created and the watch has not reported yet. One that is not
+    /// among `children` may not exist: the API server did not answer its creation.
     pub unconfirmed: BTreeSet<String>,
     /// The application of the latest slot (a time at which the schedule is due); `triggered` is the application of the
     /// latest manual trigger. Both stay recorded after they are deleted, so that it stays known that they were created.
@@ -64,12 +64,12 @@ impl Children {
         (family.children.into_values().collect(), departed)
     }
 
-    /// Gives access to what is known of a schedule.
+    /// Calls `with` with the record of the schedule's applications.
     pub(super) fn with<T>(&self, owner: &Owner, with: impl FnOnce(&mut Family) -> T) -> T {
         with(self.index.lock().families.entry(owner.clone()).or_default())
     }
 
-    /// Records an application that this process has made.
+    /// Records an application that this process has created.
     pub(super) fn add(&self, application: &Watched) {
         if let Some((owner, child)) = application.kept.child.clone() {
             let mut index = self.index.lock();
@@ -82,11 +82,11 @@ impl Children {
         }
     }
 
-    /// Removes an application of this schedule that does not exist, although this process has made it, or may have.
+    /// Removes an application of this schedule that does not exist, although this process has created it, or may have.
     pub(super) fn remove(&self, owner: &Owner, name: &str) {
         let mut index = self.index.lock();
         let key = (owner.key.0.clone(), name.to_owned());
-        // One of another schedule may have the name.
+        // An application of another schedule may have the name.
         if index.owners.get(&key) == Some(owner) {
             index.remove(&key);
         }
@@ -112,7 +112,7 @@ impl Children {
         index.owners.retain(|_, of| of != owner);
     }
 
-    /// Applies one event of the watch of applications, which the cache has by then.
+    /// Applies one event of the watch of applications, which the cache of applications already has.
     pub(crate) fn apply(&self, event: &Event<Watched>) {
         let mut index = self.index.lock();
         let changed = match event {
@@ -121,7 +121,7 @@ impl Children {
                 let key = key(application);
                 match application.kept.child.clone() {
                     Some((owner, child)) => {
-                        // It may have named another schedule before.
+                        // The application may have named another schedule before.
                         let has_left = index.owners.get(&key).is_some_and(|before| *before != owner);
                         let left = if has_left { index.remove(&key) } else { None };
                         left.into_iter().chain(index.confirm(key, owner, child)).collect()
@@ -227,7 +227,7 @@ mod tests {
         from_value(crate::tests::application(&metadata)).unwrap()
     }
 
-    /// Returns an index, and what fills the cache of schedules.
+    /// Returns an index, and the writer of the cache of schedules.
     fn children() -> (Children, Writer<Schedule>) {
         let setup = Setup::of_tests(api_server(|_| pending()), "a");
         let cluster = Cluster::new(&setup, reflector::store().0);
@@ -243,7 +243,8 @@ mod tests {
         Owner { key: ("a".to_owned(), "nightly".to_owned()), uid: "of-nightly".to_owned() }
     }
 
-    /// Once, a user who knew the uid of another tenant's schedule could keep the schedule from starting anything.
+    /// In an earlier version, a user who knew the uid of another tenant's schedule could keep the schedule from
+    /// starting anything.
     #[tokio::test]
     async fn an_application_that_names_a_schedule_of_another_namespace_is_not_its_child() {
         let (children, _schedules) = children();
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(departed, Vec::new());
     }
 
-    /// Once, each edit of the owner left the application with its former schedule, which nothing forgot.
+    /// In an earlier version, each edit of the owner reference left the application with its former schedule for ever.
     #[tokio::test]
     async fn an_application_belongs_to_the_schedule_that_it_names_last() {
         let (children, _schedules) = children();
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_remembered_of_schedules_that_there_are_not() {
+    async fn schedules_that_do_not_exist_are_forgotten() {
         let (children, mut schedules) = children();
         let known = || children.index.lock().families.keys().cloned().collect::<HashSet<_>>();
         let hourly = Owner { key: ("a".to_owned(), "hourly".to_owned()), ..nightly() };
@@ -290,7 +291,7 @@ mod tests {
         }
         schedules.apply_watcher_event(&Event::Apply(schedule(&nightly())));
         children.forget_others();
-        assert_eq!(known(), HashSet::from([nightly()]), "what was made for it is known also when it is gone");
+        assert_eq!(known(), HashSet::from([nightly()]), "a schedule that exists stays known");
 
         schedules.apply_watcher_event(&Event::Apply(schedule(&hourly)));
         children.apply(&Event::Apply(of(&hourly)));

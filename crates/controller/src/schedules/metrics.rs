@@ -27,14 +27,14 @@ impl ScheduleMetrics {
         for why in Skip::ALL {
             drop(metrics.skipped.get_or_create(&[("reason", why.as_str())]));
         }
-        let help = "Applications that schedules have made";
+        let help = "Applications that schedules have created";
         registry.register("spark_operator_scheduled_runs_started", help, metrics.started.clone());
         let help = "Times of schedules that passed while an operator ran and for which it created no application, by reason";
         registry.register("spark_operator_scheduled_runs_skipped", help, metrics.skipped.clone());
         let help =
             "Times of schedules that passed while no operator ran, and for which no application was created";
         registry.register("spark_operator_scheduled_runs_missed", help, metrics.missed.clone());
-        let help = "How long after their times applications were made, in seconds";
+        let help = "How long after the times of their schedules applications were created, in seconds";
         registry.register("spark_operator_scheduled_run_lag_seconds", help, metrics.lag.clone());
         metrics
     }

@@ -36,8 +36,8 @@ use tracing::info;
 /// A schedule as the watch delivers it.
 type Watched = Kept<ScheduledSparkApplication, ()>;
 
-/// How old an application that this process has made must be before the API server is asked for it, if the watch has not
-/// reported it.
+/// How old an application that this process has created must be before the API server is asked for it, if the watch has
+/// not reported it.
 const CONFIRMED_AFTER: Duration = Duration::from_secs(10);
 
 /// Everything that the reconcile loop of schedules uses and remembers.
@@ -51,7 +51,7 @@ pub(super) struct Context {
 /// Runs the reconcile loop of schedules until `stop` is cancelled; `writer` fills the cache of [`Context::source`].
 /// The index of applications must be complete.
 pub(super) async fn run(context: Arc<Context>, writer: Writer<Watched>, stop: CancellationToken) {
-    let follow = context.source.follow(writer, |event| context.heard(event));
+    let follow = context.source.follow(writer, |event| context.on_event(event));
     let work = async {
         // The writer lives in `follow`, so this wait does not fail.
         if stop.run_until_cancelled(context.source.cache.wait_until_ready()).await.is_some() {
@@ -107,7 +107,7 @@ impl Reconciler for Context {
         for event in &events {
             cluster.send_event(schedule, &occasion, event, now).await;
         }
-        // What follows from a new status is decided once the watch has reported it.
+        // The next decision is made when the watch has reported the new status.
         Ok(if is_recorded { wake } else { Some(FRESH_FACTS) })
     }
 }
@@ -143,8 +143,8 @@ impl Context {
         Ok(Observed { children, departed, taken, has_pods })
     }
 
-    /// Looks for applications that the watch has not reported: those that this process has made, and those that it may
-    /// have made.
+    /// Asks the API server for applications that the watch has not reported: those that this process has created, and
+    /// those that it may have created.
     async fn confirm(&self, namespace: &str, owner: &Owner, now: Timestamp) -> Result<(), Error> {
         let is_old = |child: &Child| now.duration_since(child.created).unsigned_abs() > CONFIRMED_AFTER;
         let asked: Vec<_> = self.children.with(owner, |family| {
@@ -159,7 +159,7 @@ impl Context {
         Ok(())
     }
 
-    /// Adds an application if the API server has it and it is one of this schedule. Returns whether it is.
+    /// Adds an application if the API server has it and it belongs to this schedule. Returns whether that is so.
     async fn find(&self, namespace: &str, name: &str, owner: &Owner) -> Result<bool, Error> {
         let there = Api::<WatchedApplication>::namespaced(self.source.cluster.client.clone(), namespace);
         let there = there.get_opt(name).await.map_err(Error::api("GET of an application"))?;
@@ -168,7 +168,7 @@ impl Context {
         Ok(ours.is_some())
     }
 
-    /// Whether pods still run of applications of this schedule that do not exist any more.
+    /// Whether pods still run whose application, one of this schedule, does not exist any more.
     async fn has_pods(
         &self,
         schedule: &ScheduledSparkApplication,
@@ -187,7 +187,7 @@ impl Context {
         let live = ListParams::default()
             .labels(&format!("{}={name},{}=true", label::SCHEDULED_APP_NAME, label::LAUNCHED_BY))
             .fields("status.phase!=Succeeded,status.phase!=Failed");
-        // Whoever copies a run of the schedule copies its labels.
+        // A user who copies an application of the schedule copies its labels, too.
         let is_foreign = |name: &String| {
             let is_lost = lost.as_ref().is_some_and(|lost| lost.contains(name));
             let application = self.source.cluster.application(&namespace, name);
@@ -233,8 +233,8 @@ impl Context {
                 }
                 match made {
                     Ok(_) => info!(application = name, "started"),
-                    // Either the answer to the creation of this application was lost, or it is another one: the watch
-                    // delivers that, if it still exists.
+                    // Either the response to the creation of this application was lost, or another application has the
+                    // name: the watch delivers that one, if it still exists.
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
                         if !self.find(&namespace, &name, &owner).await? {
                             return Err(Error::Conflict);
@@ -266,7 +266,7 @@ impl Context {
     }
 
     /// Forgets schedules that are gone. The watch does not report those that were deleted while no watch was running.
-    fn heard(&self, event: &Event<Watched>) {
+    fn on_event(&self, event: &Event<Watched>) {
         match event {
             Event::Init | Event::InitApply(_) | Event::Apply(_) => {}
             Event::InitDone => self.children.forget_others(),

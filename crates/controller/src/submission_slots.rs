@@ -1,6 +1,7 @@
-//! Limits how many submissions are under way at once: a number for all namespaces together, which take turns. A namespace
-//! whose submissions take too long, because an admission webhook hangs or is down, gets a small number of its own until
-//! one of its submissions succeeds or ends quickly. So a namespace with broken admission delays only itself.
+//! Limits how many submissions run at once: a number of slots for all namespaces together, which take turns. A
+//! namespace whose submissions take too long, because an admission webhook hangs or is down, gets a small number of
+//! slots of its own until one of its submissions succeeds or ends quickly. So a namespace with broken admission delays
+//! only itself.
 
 use parking_lot::Mutex;
 use std::{collections::HashMap, pin::pin, time::Duration};
@@ -38,8 +39,8 @@ impl Slots {
         has_begun();
         let mut submit = pin!(submit);
         if let Ok(submitted) = timeout(HELD_UP, &mut submit).await {
-            // Also after a refusal: a quick refusal shows that nothing holds the namespace up.
-            self.goes_on(namespace);
+            // Also after a refusal: a quick refusal shows that the namespace is not held up.
+            self.recover(namespace);
             return submitted;
         }
         // A submission that has a slot of a held-up namespace keeps the slot.
@@ -55,19 +56,20 @@ impl Slots {
         }
         let submitted = submit.await;
         if submitted.is_ok() {
-            self.goes_on(namespace);
+            self.recover(namespace);
         }
         submitted
     }
 
-    /// Waits for a slot of all namespaces, or for one of the namespace if that is held up. Returns the slot, and whether the
-    /// namespace is held up.
+    /// Waits for a slot of all namespaces, or for one of the namespace's own if it is held up. Returns the slot, and
+    /// whether the namespace is held up.
     async fn slot(&self, namespace: &str) -> (Turn, bool) {
         loop {
             let own = self.held_up.lock().get(namespace).cloned();
             let slots = own.as_ref().unwrap_or(&self.all);
             let slot = slots.turn(None, namespace).await;
-            // Meanwhile the namespace may have been held up, or go on, or both: then it is a slot of others that counts.
+            // Meanwhile the namespace may have become held up, or have recovered, or both: then this slot is not of the
+            // right kind any more.
             let is_as_before = self.held_up.lock().get(namespace) == own.as_ref();
             if let Some(slot) = slot.filter(|_| is_as_before) {
                 return (slot, own.is_some());
@@ -75,11 +77,11 @@ impl Slots {
         }
     }
 
-    fn goes_on(&self, namespace: &str) {
+    fn recover(&self, namespace: &str) {
         let own = self.held_up.lock().remove(namespace);
         if let Some(own) = own {
-            info!(namespace, "submissions go on");
-            // Nobody has to wait there for submissions that still hang.
+            info!(namespace, "submissions are not held up any more");
+            // Submissions that wait for one of these slots need not wait until a hanging submission ends.
             own.close();
         }
     }
@@ -100,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_is_held_up_keeps_others_waiting_for_two_seconds_at_most() {
+    async fn a_held_up_namespace_delays_others_by_at_most_two_seconds() {
         let slots = Slots::new(4);
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let held_up = join_all((0..100).map(|_| {
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_that_goes_on_has_all_slots_again() {
+    async fn a_namespace_that_recovers_has_all_slots_again() {
         let slots = Slots::new(4);
         let begun = Instant::now();
         let first = slots.within("a", || (), takes(3 * HELD_UP));
@@ -139,14 +141,14 @@ mod tests {
         };
         let (ended, ()) = tokio::join!(first, rest);
         ended.unwrap();
-        // Two run while the first is under way, then four at once.
+        // Two run at once until the first has ended, then four.
         assert!(begun.elapsed() < 2 * HELD_UP + HELD_UP + 2 * HELD_UP, "{:?}", begun.elapsed());
         assert!(slots.held_up.lock().is_empty() && slots.all.free() == 4);
     }
 
-    /// Once, they waited until one of those that still hang ended.
+    /// In an earlier version, they waited until one of the hanging submissions ended.
     #[tokio::test(start_paused = true)]
-    async fn submissions_of_a_namespace_that_goes_on_do_not_wait_for_those_that_still_hang() {
+    async fn submissions_of_a_recovered_namespace_do_not_wait_for_hanging_ones() {
         let slots = Slots::new(4);
         let begun = Instant::now();
         let first = slots.within("a", || (), takes(3 * HELD_UP));
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_is_given_up_gives_its_slot_back() {
+    async fn a_cancelled_submission_returns_its_slot() {
         let slots = Slots::new(1);
         assert!(timeout(MOMENT, slots.within("a", || (), takes(2 * HELD_UP))).await.is_err());
         slots.within("a", || (), takes(MOMENT)).await.unwrap();
