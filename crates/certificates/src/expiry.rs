@@ -69,7 +69,7 @@ mod tests {
 
     /// In this test the leaf is not renewed before it expires, and later the CA is not renewed either.
     #[test]
-    fn each_certificate_is_warned_about_once_when_a_tenth_of_its_validity_is_left() {
+    fn a_certificate_is_warned_about_once_in_the_last_tenth_of_its_validity() {
         let at = |time: &str| time.parse::<Timestamp>().unwrap();
         let names = ["x.svc".to_owned()];
         let first = Certificates::generate(&names, at("2026-11-21T12:00:00Z")).unwrap();

@@ -296,11 +296,7 @@ mod tests {
         assert_eq!(asked(&ours, Wish::Leaf), Step::SignLeaf(Reason::Asked));
         assert_eq!(asked(&ours, Wish::Ca), Step::AddCa(Reason::Asked));
         assert_eq!(asked(&introduced(), Wish::Ca), Step::AddCa(Reason::Asked));
-        assert_eq!(
-            asked(&introduced(), Wish::Leaf),
-            Step::Keep(WAITS.settle),
-            "the new CA signs one once it is trusted"
-        );
+        assert_eq!(asked(&introduced(), Wish::Leaf), Step::Keep(WAITS.settle), "signed later");
     }
 
     /// For example a CA of Kubeflow's operator, whose key this operator cannot read, or a CA whose key is kept

@@ -157,7 +157,7 @@ impl Leadership {
                     // Versions only increase, unless etcd was restored from a backup. A watch asks for changes after
                     // the last version that it has seen, and the API server keeps the watch waiting, without an error,
                     // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
-                    // everything remembered of applications, have to be built anew, as after a change of leaders.
+                    // everything remembered of applications, have to be rebuilt, as after a change of leaders.
                     warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
                     return None;
                 }

@@ -132,7 +132,7 @@ fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
             text.len() <= LONGEST_PORT_NAME && is_segment(text) && !text.contains("--") && has_letter
         }
         "label-key" => is_label_key(text),
-        // Kubernetes looks at the keys of annotations in lower case.
+        // Kubernetes checks the keys of annotations in lower case.
         "annotation-key" => is_label_key(&text.to_lowercase()),
         "label-value" => is_label_value(text),
         "address" => is_address(text),

@@ -30,8 +30,7 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
             subject.refuse("volumes", format_args!("`{name}` {why}"));
         }
         if !is_scratch && found["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND {
-            let what =
-                "claims are created only for volumes called `spark-local-dir-…` and those in sparkConf";
+            let what = "claims are created only for volumes `spark-local-dir-…` and those in sparkConf";
             subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));
         }
         let path = mount["mountPath"].as_str().unwrap_or_default();

@@ -18,8 +18,8 @@ use tracing::warn;
 const IDLE: Duration = Duration::from_secs(120);
 /// How long a client may read nothing of an answer before its connection is closed.
 const UNREAD: Duration = Duration::from_secs(10);
-/// For so many open connections, one more may be closing to make room for a new one. Beyond that, no connection is accepted
-/// until one has closed.
+/// The number of open connections for which one more may be closing to make room for a new one. Beyond that, no connection
+/// is accepted until one has closed.
 const CLOSING: usize = 8;
 
 /// All open connections, including connections whose TLS handshake is not finished.
@@ -62,8 +62,8 @@ pub(super) struct Place {
 }
 
 impl ConnectionLimit {
-    /// Returns a limit of so many connections, or of half the open files that the process may have, if that is lower:
-    /// the other half is left for everything else.
+    /// Returns a limit of `connections`, or of half the open files that the process may have, if that is lower: the other
+    /// half is left for everything else.
     pub(super) fn of(connections: usize) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::new(connections.min(usize::try_from(files / 2).unwrap_or(connections)).max(1))
@@ -131,8 +131,8 @@ impl Place {
 }
 
 impl Use {
-    /// Records that a request has begun, or that so many answers are sent to the client. Neither counts as activity while
-    /// an answer is unread: it does not show that the client reads its answers.
+    /// Records that a request has begun, or that this number of answers is sent to the client. Neither counts as activity
+    /// while an answer is unread: it does not show that the client reads its answers.
     pub(super) fn given(&self, answers: usize) {
         let mut activity = self.activity.lock();
         if activity.unread == 0 {
