@@ -11,7 +11,7 @@ use work::{Turn, Turns};
 const AT_ONCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The maximum number of reviews that wait for their turn, each with its object in memory, and how long they wait. An API
-/// server sends at most 200 changes at once (`--max-mutating-requests-inflight`).
+/// server sends at most 200 changes at once by default (`--max-mutating-requests-inflight`).
 const WAITING: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(3);
 
