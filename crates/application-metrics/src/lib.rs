@@ -1,6 +1,6 @@
 //! Counts applications and executors for Prometheus, under the metric names and labels of Kubeflow's operator. Gauges
-//! are computed from the objects that exist at the moment of the scrape; counters add up the changes that were written
-//! to statuses (`tally`).
+//! are computed from the objects that exist at the time of the scrape; counters add up the changes that were written to
+//! statuses (`tally`).
 
 mod options;
 mod tally;
@@ -14,8 +14,8 @@ use std::{
 };
 pub use tally::{Count, Retry, Tally, Timed, tally};
 
-/// How many combinations of label values have their own counters. Without a limit, a user who may label applications
-/// could fill the operator's memory and Prometheus' disk. Dashboards have room for a few dozen.
+/// The maximum number of combinations of label values that have their own counters. Without a limit, a user who may
+/// label applications could fill the operator's memory and Prometheus' disk. Dashboards have room for a few dozen.
 const MOST_LABELLED: usize = 500;
 /// The value of all labels for the combinations beyond that limit.
 const OTHER: &str = "Other";
@@ -24,11 +24,11 @@ const OTHER: &str = "Other";
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Values {
     /// The namespace of the application that has these values.
-    brought_by: String,
+    namespace: String,
     shown: Vec<String>,
 }
 
-/// The values of the gauges at one moment, by the values of the labels.
+/// The values of the gauges at one time, by the values of the labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
     /// Applications in each state.
@@ -45,18 +45,18 @@ pub struct Ledger {
     executors: Labelled<Executors>,
 }
 
-/// The counters and the gauges of one moment, so that nobody who counts waits for their text.
+/// A copy of the counters and the gauges, so that counting need not wait while they are written as text.
 #[derive(Clone, Debug)]
 pub struct Snapshot(Ledger);
 
-/// Numbers by the values of the labels, with the namespace that brought these values first.
+/// Numbers by the values of the labels, each with the namespace whose application first had these values: the owner.
 type Labelled<T> = BTreeMap<Vec<String>, (String, T)>;
 
-/// The number of combinations that each namespace has brought, once that was asked: a snapshot looks up the values of all
-/// applications, and does not count anew for each.
-type Brought = Option<BTreeMap<String, usize>>;
+/// The number of combinations that each namespace owns; `None` until it is needed. A snapshot looks up the values of all
+/// applications, and counts only once.
+type Owned = Option<BTreeMap<String, usize>>;
 
-/// The numbers of applications, in the order of the variants by which they are counted.
+/// The numbers of applications, each array in the order of the variants of its enum.
 #[derive(Clone, Debug, Default)]
 struct Applications {
     counts: [u64; Count::ALL.len()],
@@ -126,40 +126,41 @@ impl Ledger {
         counts.failed += tally.executors_failed;
     }
 
-    /// Returns all counters as they are now, and the gauges from `present`.
+    /// Returns the present counters, and the gauges from `present`. May then forget counters that no application in
+    /// `present` uses.
     pub fn snapshot(&mut self, present: &Present) -> Snapshot {
         self.applications.values_mut().for_each(|(_, numbers)| numbers.states.fill(0));
         self.executors.values_mut().for_each(|(_, numbers)| numbers.running = 0);
-        let (mut brought, mut brought_executors) = (None, None);
+        let (mut owned, mut owned_of_executors) = (None, None);
         for (values, states) in &present.applications {
-            let numbers = entry(&mut self.applications, &mut brought, values.clone());
+            let numbers = entry(&mut self.applications, &mut owned, values.clone());
             for (state, count) in states {
                 numbers.states[*state as usize] += count;
             }
         }
         for (values, running) in &present.executors {
-            entry(&mut self.executors, &mut brought_executors, values.clone()).running += running;
+            entry(&mut self.executors, &mut owned_of_executors, values.clone()).running += running;
         }
         let snapshot = Snapshot(self.clone());
-        make_room(&mut self.applications, &present.applications);
-        make_room(&mut self.executors, &present.executors);
+        forget_unused(&mut self.applications, &present.applications);
+        forget_unused(&mut self.executors, &present.executors);
         snapshot
     }
 }
 
-/// Returns the numbers of this combination of values if it has its own, otherwise those under which it is counted.
-fn entry<'l, T: Default>(labelled: &'l mut Labelled<T>, brought: &mut Brought, values: Values) -> &'l mut T {
-    let Values { brought_by, mut shown } = values;
+/// Returns the numbers of this combination of values, or those of [`OTHER`] if there is no room for another combination.
+fn entry<'l, T: Default>(labelled: &'l mut Labelled<T>, owned: &mut Owned, values: Values) -> &'l mut T {
+    let Values { namespace, mut shown } = values;
     if !labelled.contains_key(&shown) {
         let all = labelled.len();
-        let own = brought.get_or_insert_with(|| owners(labelled)).entry(brought_by.clone()).or_default();
-        // A namespace has at most as many as it leaves free, so that something is left for the next one.
+        let own = owned.get_or_insert_with(|| owners(labelled)).entry(namespace.clone()).or_default();
+        // A namespace owns at most as many combinations as are still free, so that some are left for the next namespace.
         if *own >= MOST_LABELLED.saturating_sub(all) {
             shown = vec![OTHER.to_owned(); shown.len()];
         }
         *own += usize::from(!labelled.contains_key(&shown));
     }
-    &mut labelled.entry(shown).or_insert_with(|| (brought_by, T::default())).1
+    &mut labelled.entry(shown).or_insert_with(|| (namespace, T::default())).1
 }
 
 fn owners<T>(labelled: &Labelled<T>) -> BTreeMap<String, usize> {
@@ -170,8 +171,9 @@ fn owners<T>(labelled: &Labelled<T>) -> BTreeMap<String, usize> {
     owners
 }
 
-/// Forgets the counters of the combinations that no application has, if half of the room is taken: they have been told.
-fn make_room<T, P>(labelled: &mut Labelled<T>, present: &BTreeMap<Values, P>) {
+/// Forgets the counters of the combinations that no application has, if half of the maximum is used: the snapshot
+/// contains them.
+fn forget_unused<T, P>(labelled: &mut Labelled<T>, present: &BTreeMap<Values, P>) {
     if labelled.len() >= MOST_LABELLED / 2 {
         let present: BTreeSet<&Vec<String>> = present.keys().map(|values| &values.shown).collect();
         labelled.retain(|shown, _| present.contains(shown) || shown.iter().all(|shown| shown == OTHER));
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_there_from_the_beginning_and_names_take_the_prefix() {
+    fn all_metrics_exist_from_the_beginning_and_their_names_have_the_prefix() {
         let prefix = "my-".parse().unwrap();
         let options = Options { prefix, ..options() };
         let text = Ledger::new(options).snapshot(&Present::default()).text();
@@ -213,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn values_of_labels_are_escaped_and_whole_numbers_have_no_fraction() {
+    fn label_values_are_escaped_and_whole_numbers_have_no_fraction() {
         let mut ledger = ledger(&["team"]);
-        let values = || Values { brought_by: "team".to_owned(), shown: vec!["a\"b\\c\nd".to_owned()] };
+        let values = || Values { namespace: "team".to_owned(), shown: vec!["a\"b\\c\nd".to_owned()] };
         let times = vec![(Timed::Submission, Duration::from_millis(2500))];
         ledger.add(values(), values(), &Tally { times, ..Tally::default() });
         let text = ledger.snapshot(&Present::default()).text();
@@ -233,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_happened_is_added_up_and_what_there_is_is_not() {
+    fn counters_are_added_up_and_gauges_are_not() {
         let mut ledger = ledger(&["app-type", "namespace"]);
         let values =
-            || Values { brought_by: "team".to_owned(), shown: vec!["etl".to_owned(), "team".to_owned()] };
+            || Values { namespace: "team".to_owned(), shown: vec!["etl".to_owned(), "team".to_owned()] };
         let counts = vec![Count::Began, Count::Submitted];
         let times = vec![(Timed::Submission, Duration::from_millis(1500))];
         let tally = Tally { counts, times, executors_failed: 2, ..Tally::default() };
@@ -253,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn labels_without_end_count_as_others_and_only_for_who_makes_them() {
+    fn a_namespace_with_too_many_label_values_is_counted_as_other() {
         let mut ledger = ledger(&["run"]);
         let began = Tally { counts: vec![Count::Began], ..Tally::default() };
         let values = |namespace: &str, run: usize| Values {
-            brought_by: namespace.to_owned(),
+            namespace: namespace.to_owned(),
             shown: vec![format!("{namespace}-{run:04}")],
         };
         let add = |ledger: &mut Ledger, namespace: &str, run| {
@@ -281,7 +283,7 @@ mod tests {
         assert_eq!(value(&text, "spark_executor_running_count{run=\"b-0001\"}"), 1.0);
         assert_eq!(value(&text, "spark_executor_running_count{run=\"Other\"}"), 750.0);
 
-        // They have been told, and no application has them any more.
+        // A snapshot contains the values of `a`, and no application has them any more.
         (0..MOST_LABELLED).for_each(|run| add(&mut ledger, &format!("c{run}"), 1));
         let text = ledger.snapshot(&Present::default()).text();
         assert!(!text.contains("a-0000"));

@@ -16,7 +16,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the upper bounds of the histogram's buckets of these durations; none if they have no histogram.
+    /// Returns the upper bounds of the histogram's buckets of these durations; `None` if they have no histogram.
     pub(super) fn bounds(&self, timed: Timed) -> Option<&[f64]> {
         match timed {
             Timed::Submission => Some(&self.submit_latency_buckets),
@@ -62,7 +62,7 @@ impl FromStr for Label {
         const TAKEN: [&str; 4] = ["cause", "le", "quantile", "state"];
         let label = converted(text);
         if TAKEN.contains(&&*label) || label.starts_with("__") {
-            return Err(format!("`{label}` is a label of the metrics' own: leave it out"));
+            return Err(format!("`{label}` is a label that the metrics already have: leave it out"));
         }
         if label.is_empty() || label.starts_with(|first: char| first.is_ascii_digit()) {
             return Err("is not the name of a label (try `app_type` or `namespace`)".to_owned());
@@ -92,7 +92,7 @@ pub fn labels_of_executors(
 ) -> Values {
     let namespace = application.namespace.as_deref().unwrap_or_default();
     let shown = |Label(label): &Label| {
-        // Whatever a label of the application says: its numbers are those of its namespace.
+        // Even if the application has a label `namespace` with another value.
         if label == "namespace" {
             return namespace.to_owned();
         }
@@ -100,7 +100,7 @@ pub fn labels_of_executors(
         let found = found.find(|(key, _)| converted(key) == *label);
         found.map_or_else(|| "Unknown".to_owned(), |(_, value)| value.clone())
     };
-    Values { brought_by: namespace.to_owned(), shown: labels.iter().map(shown).collect() }
+    Values { namespace: namespace.to_owned(), shown: labels.iter().map(shown).collect() }
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_application_and_for_executors_those_of_their_pods_first() {
+    fn executors_have_the_label_values_of_their_pods_before_the_applications() {
         let application: SparkApplication = from_value(json!({
             "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication",
             "metadata": {"name": "pi", "namespace": "team", "labels": {"app-type": "etl", "example.com/tier": "gold", "namespace": "another"}},
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_prometheus_would_not_take_is_refused() {
+    fn label_names_and_prefixes_that_prometheus_refuses_are_refused() {
         assert_eq!(labels(&["app-type"])[0].as_str(), "app_type");
         for name in ["", "1st", "le", "state", "__name__"] {
             name.parse::<Label>().unwrap_err();

@@ -78,7 +78,7 @@ pub fn tally(
     let run = after.runs.iter().find(|run| Some(run.ordinal) == after.run_ordinal);
     let has_failed_to_submit = match to {
         State::SubmissionFailed => true,
-        // The state of an application in a queue of Kueue stays what it was.
+        // An application in a queue of Kueue stays in this state although its submission has failed.
         State::PendingRerun | State::Resuming => {
             run.is_some_and(|run| run.state == Some(State::SubmissionFailed))
         }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_status_is_counted_as_its_case_says() {
+    fn a_status_change_is_counted_as_its_case_expects() {
         let cases = include_str!("../../../tests/data/application-metrics/tallies.json");
         for (case, before, after, expected) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
             let found = counted(json!(before.map(status)), status(after));

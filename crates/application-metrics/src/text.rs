@@ -4,7 +4,7 @@
 use super::{Count, Durations, Label, Labelled, Ledger, Options, Retry, Snapshot, Timed};
 use api::State;
 
-/// A sample: what follows the name of its family, the values of the configured labels, a further label, and the number.
+/// A sample: the suffix of its metric's name, the values of the configured labels, a further label, and the number.
 type Sample<'a> = (&'static str, &'a [String], Option<(&'static str, String)>, f64);
 
 impl Snapshot {
@@ -14,7 +14,7 @@ impl Snapshot {
         let mut text = Text { options, written: String::new() };
         for (count, help) in [
             (Count::Began, "New applications that the operator has begun to handle"),
-            (Count::Submitted, "Submissions that have made a driver, those of retries and re-runs included"),
+            (Count::Submitted, "Submissions that created a driver, those of retries and re-runs included"),
             (Count::SubmissionFailed, "Submissions that have failed, those that were tried again included"),
             (Count::Succeeded, "Applications that have become COMPLETED"),
             (Count::Failed, "Applications that have become FAILED, without those that are tried again"),
@@ -40,7 +40,7 @@ impl Snapshot {
                 ("", &values[..], Some(("state", label.to_owned())), of.states[state as usize] as f64)
             })
         });
-        text.family("spark_applications", "gauge", "Applications that there are, by their state", states);
+        text.family("spark_applications", "gauge", "Applications that exist, by their state", states);
 
         for (timed, help) in [
             (Timed::Success, "From the last submission to COMPLETED, in seconds"),
@@ -61,7 +61,7 @@ impl Snapshot {
 
         let running = numbers(executors, |counts| counts.running);
         text.family("spark_executor_running_count", "gauge", "Executors that run", running);
-        let help = "Executors that have ended well";
+        let help = "Executors that have completed";
         let succeeded = numbers(executors, |counts| counts.succeeded);
         text.family("spark_executor_success_count", "counter", help, succeeded);
         let failed = numbers(executors, |counts| counts.failed);
@@ -100,7 +100,7 @@ fn numbers<T>(labelled: &Labelled<T>, number: impl Fn(&T) -> u64) -> impl Iterat
 }
 
 impl Durations {
-    /// Returns the number of durations up to each of `bounds`, and that of all.
+    /// Returns the number of durations up to each of `bounds`, and the number of all durations (`+Inf`).
     fn buckets<'a>(&self, values: &'a [String], bounds: &[f64]) -> impl Iterator<Item = Sample<'a>> {
         let buckets = bounds.iter().enumerate().map(move |(place, bound)| {
             // Without an observation there are no buckets yet.

@@ -1,4 +1,4 @@
-//! Answers the core about batch schedulers.
+//! Implements the extension interface of `plan` for batch schedulers.
 
 use super::{
     BatchScheduler, BatchSchedulers, COSCHEDULING, ExchangeMemory, KUBERNETES, KUBERNETES_VERSIONS, Recalled,
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use submission::owned::owned;
 use validation::Findings;
 
-/// Why no application can be in a gang of Kubernetes' own.
+/// The refusal of an application in a cluster that does not serve Kubernetes' own PodGroups.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
                              later, the feature gate GenericWorkload, and scheduling.k8s.io/v1beta1 (v1alpha2 in 1.36) in --runtime-config";
 
@@ -24,7 +24,7 @@ impl Extension for BatchSchedulers {
         KUBERNETES_VERSIONS.into_iter().filter(|_| is_needed).collect()
     }
 
-    /// Puts the pods of the run into a group, as the batch scheduler wants it. Without a batch scheduler, nothing changes.
+    /// Puts the pods of the run into a group, as the batch scheduler requires. Without a batch scheduler, nothing changes.
     fn prepare(&self, prepared: &mut Prepared<'_>, run: &ComingRun<'_>) -> Result<(), String> {
         let application = &*prepared.application;
         let Some((name, scheduler)) = self.of(application)? else { return Ok(()) };
@@ -36,7 +36,7 @@ impl Extension for BatchSchedulers {
         // Kubernetes' own gangs are placed by the scheduler that the roles name, or the cluster's default.
         grouped.spec.batch_scheduler = Some(name).filter(|_| scheduler != BatchScheduler::Kubernetes);
         let driver = &application.spec.driver.pod;
-        // The operator leaves a group alone that the user has made.
+        // The operator does not manage a group that the user has created.
         let has_own_group = match scheduler {
             BatchScheduler::Volcano => driver.annotations.contains_key(batch_scheduler::VOLCANO_GROUP),
             BatchScheduler::Coscheduling => {
@@ -84,7 +84,7 @@ impl Extension for BatchSchedulers {
             KUBERNETES.named(kubernetes::name(name, submission_id)),
         ];
         let is_left = |group: &ObjectKey| match driver.map(group_of) {
-            // Another name is that of a group of the user's own.
+            // A group with another name is the user's own.
             Some(named) => named.as_ref() == Some(group),
             None if group.kind == KUBERNETES => self.has_kubernetes,
             None => self.watched().contains(&group.kind),
@@ -93,7 +93,7 @@ impl Extension for BatchSchedulers {
             if group.kind != KUBERNETES {
                 return vec![group];
             }
-            // The cluster may have been upgraded since.
+            // The cluster may have been upgraded since the run was submitted.
             let with_workload =
                 |kind: ObjectKind| [kind.clone(), ObjectKind { kind: "Workload".into(), ..kind }];
             let kinds = KUBERNETES_VERSIONS.into_iter().flat_map(with_workload);
@@ -102,8 +102,8 @@ impl Extension for BatchSchedulers {
         possible.into_iter().filter(is_left).flat_map(objects).collect()
     }
 
-    /// Returns the PodGroups that are created for applications. Those of Kubernetes' own gangs are not watched: their pods
-    /// report what the group waits for.
+    /// Returns the kinds of PodGroups that are created for applications. Those of Kubernetes' own gangs are not watched:
+    /// their pods report what the group waits for.
     fn watched(&self) -> Vec<ObjectKind> {
         let all = [(!self.is_off, VOLCANO), (!self.kube_schedulers.is_empty(), COSCHEDULING)];
         all.into_iter().filter(|(is_made, _)| *is_made).map(|(_, kind)| kind).collect()
@@ -116,7 +116,7 @@ impl Extension for BatchSchedulers {
     }
 
     /// Returns what a PodGroup waits for: its phase, and the reason and the message of the last condition that explains it;
-    /// none if its pods run or have run.
+    /// `None` if its pods run or have run.
     fn pending(&self, kind: &ObjectKind, group: &Value) -> Option<String> {
         let status = &group["status"];
         let phase = status["phase"].as_str().filter(|phase| !phase.is_empty()).unwrap_or("Pending");
@@ -150,7 +150,7 @@ impl Extension for BatchSchedulers {
         })
     }
 
-    /// Whether the operator mends the group of `driver`, so that it has to know how large that group is.
+    /// Whether the operator keeps the group of `driver` up to date, for which it has to compute the group's size.
     fn needs_defaults(&self, driver: &PodSummary) -> bool {
         !self.is_off && group_of(driver).is_some()
     }
@@ -162,9 +162,9 @@ impl Extension for BatchSchedulers {
         Vec::from_iter(wanted_group(view, &plan.status))
     }
 
-    /// Returns what the PodGroup waits for. If the driver's pod reports that it is not placed, returns the message of a
-    /// placeholder that is not placed for another reason: of a gang that does not fit, one pod has the message which
-    /// resource is short, and the others have the number of pods that fit.
+    /// Returns what the PodGroup waits for. If the driver's pod reports that it is not scheduled, returns the message of a
+    /// placeholder that is not scheduled for another reason: if a gang does not fit, the message of one pod names the
+    /// missing resource, and the messages of the other pods only the number of pods that fit.
     fn waits_for(&self, driver: &PodSummary, seen: &plan::Observed) -> Option<String> {
         const UNSCHEDULABLE: &str = "Unschedulable";
         let Some(own) = &driver.waiting else { return seen.auxiliary.waiting(&group_of(driver)?) };
@@ -174,10 +174,10 @@ impl Extension for BatchSchedulers {
         unplaced.find(is_other).filter(|_| own.reason == UNSCHEDULABLE)?.message.clone()
     }
 
-    /// Executors that wait for the room of placeholders lose their gate, because no operator would remove it later; the
-    /// scheduler places them wherever there is room.
+    /// Removes the gates of executors that wait for the room of placeholders, because no operator would remove them later;
+    /// the scheduler places these executors wherever there is room.
     fn leave(&self, pods: &[&PodSummary]) -> Vec<plan::Action> {
-        // A gang that is not placed yet is placed with its placeholders, or not at all. The kubelet ends them after a while.
+        // A gang that is not placed yet can only be placed with its placeholders. The kubelet stops them after a while.
         let is_placed = pods.iter().any(|pod| pod.role == Some(Role::Driver) && pod.assigned.is_some());
         let placeholders = pods.iter().filter(|pod| is_placed && is_placeholder(pod));
         let gated = pods.iter().filter(|pod| is_gated(pod));

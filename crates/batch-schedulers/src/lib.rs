@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The admin's settings: the batch schedulers that applications may name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchSchedulers {
-    /// Whether the operator hands applications over to none.
+    /// Whether the operator hands applications over to no batch scheduler.
     is_off: bool,
     kube_schedulers: Vec<String>,
     has_kubernetes: bool,
@@ -50,7 +50,7 @@ pub const KUBERNETES: ObjectKind = ObjectKind::new(batch_scheduler::KUBERNETES_B
 pub const KUBERNETES_VERSIONS: [ObjectKind; 2] =
     [KUBERNETES, ObjectKind::new(batch_scheduler::KUBERNETES_ALPHA_API, "PodGroup")];
 
-/// Whether the operator creates such objects for the groups of applications: PodGroups, and Kubernetes' own Workloads.
+/// Whether the operator creates objects of this kind for groups of applications: PodGroups, and Kubernetes' own Workloads.
 pub fn is_of_groups(kind: &ObjectKind) -> bool {
     let mut all = [VOLCANO, COSCHEDULING].into_iter().chain(KUBERNETES_VERSIONS);
     ["PodGroup", "Workload"].contains(&&*kind.kind) && all.any(|one| one.api_version == kind.api_version)
@@ -84,7 +84,7 @@ impl BatchSchedulers {
     ///
     /// # Errors
     ///
-    /// When there is none: the names that there are.
+    /// If applications may not name it: a message with the names that they may write.
     fn named(&self, name: &str) -> Result<BatchScheduler, String> {
         match name {
             batch_scheduler::VOLCANO => Ok(BatchScheduler::Volcano),
@@ -109,8 +109,8 @@ impl BatchSchedulers {
         }
     }
 
-    /// Returns the name of the scheduler that places the pods of `application`, and the scheduler; none if the default
-    /// scheduler of the cluster does, or the one that each role names.
+    /// Returns the name of the batch scheduler that places the pods of `application`, and the scheduler; `None` if the
+    /// cluster's default scheduler places them, or the one that each role names.
     ///
     /// # Errors
     ///
@@ -123,9 +123,9 @@ impl BatchSchedulers {
     }
 }
 
-/// Returns the PodGroup that the run in `status` should have while its driver exists; none if the driver is in no group,
-/// or in one that the operator has not made, or if its size is not known. The `spark-defaults.conf` of the time when the
-/// run was submitted is not known any more.
+/// Returns the PodGroup that the run in `status` should have while its driver exists; `None` if the driver is in no group,
+/// or in one that the operator has not created, or if its size is not known. The size is that of the present
+/// `spark-defaults.conf`: the one with which the run was submitted is not known any more.
 fn wanted_group(view: &View<'_>, status: &api::SparkApplicationStatus) -> Option<serde_json::Value> {
     let submission_id = status.submission_id.as_deref()?;
     let named = group_of(view.driver()?)?;
@@ -138,13 +138,14 @@ fn wanted_group(view: &View<'_>, status: &api::SparkApplicationStatus) -> Option
     objects.into_iter().find(|object| ObjectKey::of(object).as_ref() == Some(&named))
 }
 
-/// Returns the placeholders of the run with this submission id; none if the run has none, or if their number is not known.
+/// Returns the placeholders of the run with this submission id; `None` if the run has none, or if their number is not
+/// known.
 fn wanted_placeholders(view: &View<'_>, submission_id: &str) -> Option<plan::copies::Copies> {
     group_of(view.driver()?).filter(|group| group.kind == KUBERNETES)?;
     Some(prepared(view, submission_id)?.copies)
 }
 
-/// Returns the run with this submission id as its batch scheduler wants it; none if it cannot be submitted, or if the
+/// Returns the run with this submission id as its batch scheduler requires it; `None` if it cannot be submitted, or if the
 /// admin's `spark-defaults.conf` is not known.
 fn prepared<'a>(view: &View<'a>, submission_id: &str) -> Option<Prepared<'a>> {
     // Placeholders are the same in all versions.
@@ -169,7 +170,7 @@ fn group_of(driver: &PodSummary) -> Option<ObjectKey> {
     coscheduling.clone().filter(is_operators).or(volcano).or(coscheduling)
 }
 
-/// Changes the fields of each role.
+/// Calls `change` with the section of each role.
 fn for_roles(application: &mut SparkApplication, mut change: impl FnMut(Role, &mut SparkPodSpec)) {
     change(Role::Driver, &mut application.spec.driver.pod);
     change(Role::Executor, &mut application.spec.executor.pod);
@@ -181,8 +182,8 @@ fn quantities(amounts: &Amounts) -> BTreeMap<String, String> {
     amounts.iter().map(|entry| (entry.0.clone(), quantity(entry))).collect()
 }
 
-/// Returns a quantity as Kubernetes' programs write it. Otherwise the operator would repair the group after each of its
-/// status updates, because Volcano rewrites the quantities then.
+/// Returns a quantity in the form in which Kubernetes' programs write it. Volcano rewrites quantities to this form with
+/// each status update of a group, and with another form the operator would change the group back each time.
 fn canonical(quantity: &str) -> String {
     quantity::canonical(quantity).unwrap_or_else(|| quantity.to_owned())
 }

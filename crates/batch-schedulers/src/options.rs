@@ -44,7 +44,7 @@ impl BatchScheduler {
             let wrong = if self == Self::YuniKorn {
                 (!is_label_value(queue)).then(|| {
                     format!(
-                        "`{queue}` cannot be the value of a label, as which YuniKorn reads the queue: write letters, digits, `-`, `_` and \
+                        "`{queue}` cannot be the value of a label, from which YuniKorn reads the queue: write letters, digits, `-`, `_` and \
                          `.`, at most {LONGEST_LABEL}"
                     )
                 })

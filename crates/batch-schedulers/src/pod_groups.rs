@@ -1,7 +1,7 @@
 //! The PodGroups of Volcano and of the coscheduling plugin of scheduler-plugins: one for each application. All of its pods name
 //! it, those of Volcano in an annotation and those of the plugin in a label.
 //!
-//! `minMember` is 1, because the driver starts before its executors exist. The scheduler lets the group in once the cluster,
+//! `minMember` is 1, because the driver starts before its executors exist. The scheduler admits the group once the cluster,
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
 use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};

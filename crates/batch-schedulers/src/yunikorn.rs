@@ -1,5 +1,5 @@
-//! YuniKorn: two task groups in annotations of the driver. YuniKorn places pods of its own for them before it places the
-//! driver, and replaces those pods by driver and executors as they come.
+//! YuniKorn: two task groups in annotations of the driver. Before YuniKorn places the driver, it places its own placeholder
+//! pods for the groups, and replaces these by driver and executors as they are created.
 
 use super::{for_roles, quantities};
 use api::{Role, SparkApplication, batch_scheduler, quantity, stated};
@@ -43,7 +43,7 @@ pub(super) fn group(application: &mut SparkApplication, requests: &plan::pod_req
             continue;
         }
         let pod = role.pod(&application.spec);
-        // Memory is written in MiB, and the CPU as the user has written it if no other container asks for any, as Kubeflow's
+        // Memory is written in MiB, and the CPU as the user has written it if no other container requests any, as Kubeflow's
         // operator does.
         let mut resources = quantities(planned.claim.requests());
         let amount = |name: &str| planned.claim.requests().get(name).copied().unwrap_or(0);
@@ -61,7 +61,7 @@ pub(super) fn group(application: &mut SparkApplication, requests: &plan::pod_req
             node_selector: &planned.spec["nodeSelector"],
             tolerations: &planned.spec["tolerations"],
             affinity: &planned.spec["affinity"],
-            // As in Kubeflow's operator, the label of the queue is here only where there are others.
+            // As in Kubeflow's operator, the group has the label of the queue only if the user has set other labels.
             labels: if is_labelled { &pod.labels } else { &nothing },
         });
     }

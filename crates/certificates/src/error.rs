@@ -1,8 +1,8 @@
-//! Why the webhook is not trusted yet.
+//! The error that is reported while the webhook is not trusted yet.
 
 use rustls::pki_types::pem;
 
-/// Why certificates or webhook configurations cannot be read, made or used.
+/// Why certificates or webhook configurations cannot be read, created or used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A request failed. `object` is the kind and the name of the object.
@@ -20,7 +20,7 @@ pub enum Error {
     NotX509(String),
     #[error("certificate and key cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-    /// The certificates or an object are not what they have to be: a sentence.
+    /// Certificates or an object are not acceptable, for the reason in this sentence.
     #[error("{0}")]
     Unfit(String),
 }

@@ -17,7 +17,7 @@ use tracing::warn;
 /// The expiry of the certificates that the webhook serves.
 pub(super) struct Expiry {
     ends: Family<[(&'static str, &'static str); 1], Gauge<i64, AtomicI64>>,
-    /// For each certificate the expiry of which the log was last warned, so that each expiry is logged once.
+    /// For each certificate, the expiry in the last warning, so that each expiry is logged once.
     warned: Mutex<BTreeMap<&'static str, Timestamp>>,
 }
 
@@ -34,16 +34,16 @@ impl Expiry {
     ///
     /// # Errors
     ///
-    /// If the leaf, or the CA that has signed it, is not valid at `now`, so that no client accepts it: a sentence.
+    /// If the leaf, or the CA that has signed it, is not valid at `now`, so that no client accepts it.
     pub(super) fn shown(&self, held: &Held, now: Timestamp) -> Result<(), Error> {
         // Certificates that cannot be read are skipped here; other code reports them.
         let Some(leaf) = &held.leaf else { return Ok(()) };
         let ca = leaf.issuer.and_then(|issuer| held.cas.get(issuer));
-        let result = ca.map_or(Ok(()), |ca| self.tell("ca", *ca, now));
-        result.and(self.tell("leaf", leaf.validity, now))
+        let result = ca.map_or(Ok(()), |ca| self.record("ca", *ca, now));
+        result.and(self.record("leaf", leaf.validity, now))
     }
 
-    fn tell(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), Error> {
+    fn record(&self, certificate: &'static str, validity: Validity, now: Timestamp) -> Result<(), Error> {
         let Validity { from, until } = validity;
         self.ends.get_or_create(&[("certificate", certificate)]).set(until.as_second());
         if !validity.includes(now) {
@@ -67,9 +67,9 @@ mod tests {
     use prometheus_client::encoding::text::encode;
     use std::{io::Read, sync::Arc};
 
-    /// In this test the leaf is not renewed before its end, and later the CA is not renewed either.
+    /// In this test the leaf is not renewed before it expires, and later the CA is not renewed either.
     #[test]
-    fn the_last_tenth_of_a_life_is_warned_of_once() {
+    fn a_certificate_is_warned_about_once_in_the_last_tenth_of_its_validity() {
         let at = |time: &str| time.parse::<Timestamp>().unwrap();
         let names = ["x.svc".to_owned()];
         let first = Certificates::generate(&names, at("2026-11-21T12:00:00Z")).unwrap();
@@ -101,9 +101,9 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_are_told_and_whatever_has_ended_is_an_error() {
-        // This test warns, too. On a thread without a log, that would suppress the warning in the other test: tracing
-        // asks only the first thread that reaches a warning whether the warning is logged.
+    fn expiry_times_are_a_metric_and_an_expired_certificate_is_an_error() {
+        // This test logs a warning, too. On a thread without a log, that would suppress the warning in the other test:
+        // tracing asks only the first thread that reaches a warning whether the warning is logged.
         let _log =
             tracing::subscriber::set_default(tracing_subscriber::fmt().with_writer(std::io::sink).finish());
         let at = |time: &str| time.parse::<Timestamp>().unwrap();

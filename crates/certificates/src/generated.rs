@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long a CA is valid: ten years, as in Kubeflow's operator. Only the cluster's own API server trusts the CA, so
-/// there is no reason for the CA to end sooner.
+/// there is no reason for the CA to expire sooner.
 const CA_LIFE: Duration = Duration::from_secs(3652 * 24 * 60 * 60);
 /// How long a leaf is valid: one year, short enough that renewals are exercised, and long enough to outlast any outage
 /// of the operator.
@@ -25,9 +25,9 @@ const LEAF_LIFE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// The CAs (newest first) with the key of the newest CA, and a leaf with its key, all in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Certificates {
-    /// Empty if somebody else has made the leaf and the CAs are not known.
+    /// Empty if the operator has not created the leaf and the CAs are not known.
     pub ca_certificate: String,
-    /// Empty if somebody else has the key.
+    /// Empty if the operator does not have the key.
     pub ca_key: String,
     /// The leaf, and the intermediate certificates between the leaf and a CA.
     pub certificate: String,
@@ -42,7 +42,7 @@ const FILES: [&str; 4] = ["ca-cert.pem", "ca-key.pem", "server-cert.pem", "serve
 type Pair = (String, String);
 
 impl Certificates {
-    /// Creates a new CA and a new leaf for `dns_names`. Both are valid from the day before `now` on, because clocks
+    /// Creates a new CA and a new leaf for `dns_names`. Both are valid from one day before `now` on, because clocks
     /// differ.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Certificates {
         Ok(Self { certificate, key, ..self.clone() })
     }
 
-    /// Returns these certificates without any CA but the newest.
+    /// Returns these certificates without the older CAs.
     pub fn with_newest_ca_alone(&self) -> Self {
         Self { ca_certificate: self.newest_ca().to_owned(), ..self.clone() }
     }
@@ -124,7 +124,7 @@ impl Certificates {
     }
 }
 
-/// Returns the text under `key` in `secret`; none if it is missing, empty or not UTF-8.
+/// Returns the text under `key` in `secret`; `None` if it is missing, empty or not UTF-8.
 pub(super) fn text(secret: &Secret, key: &str) -> Option<String> {
     let bytes = &secret.data.as_ref()?.get(key)?.0;
     String::from_utf8(bytes.clone()).ok().filter(|text| !text.is_empty())
@@ -161,7 +161,7 @@ fn params(
     life: Duration,
 ) -> Result<CertificateParams, rcgen::Error> {
     let now = Duration::from_secs(now.as_second().unsigned_abs());
-    // A function of rcgen makes the epoch, because its type is from a crate (`time`) that only rcgen needs.
+    // rcgen's own function creates the epoch, because its type belongs to a crate (`time`) that only rcgen needs.
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let mut params = CertificateParams::new(names)?;
     params.distinguished_name.push(DnType::OrganizationName, "spark-operator");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_is_fit_and_says_until_when() {
+    fn generated_certificates_have_their_names_issuer_and_validity() {
         let ca = Validity { from: at("2026-11-20T12:00:00Z"), until: at("2036-11-20T12:00:00Z") };
         let validity = Validity { until: at("2027-11-21T12:00:00Z"), ..ca };
         let leaf = Some(Leaf { validity, issuer: Some(0), lacks: Vec::new() });
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_ca_trusts_the_old_ones_leaf_until_it_has_one_of_its_own() {
+    fn the_old_cas_leaf_is_trusted_as_long_as_the_old_ca_is_kept() {
         let now = at("2027-01-01T00:00:00Z");
         let both = made().with_new_ca(&names(), now).unwrap();
         let issuer = |certificates: &Certificates| {
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_belong_together_is_told() {
+    fn certificates_and_keys_that_do_not_match_are_detected() {
         let other = made();
         let held = |certificates: Certificates| certificates.held(&names());
         let of_another = Certificates { ca_certificate: other.ca_certificate, ..made() };

@@ -1,15 +1,15 @@
-//! The certificates of the webhook: when they are renewed, how they are made, where they are kept, and how the API
+//! The certificates of the webhook: when they are renewed, how they are created, where they are stored, and how the API
 //! server comes to trust them.
 //!
 //! [`renewal`] decides from values, without a client or a clock. The other modules carry out its decisions: replicas
 //! share the certificates in a [`SharedSecret`], [`Trust`] brings them to the listener ([`ServingCertificate`]) and to
 //! the webhook configurations ([`Configurations`]), and reports until when they are valid. Certificates that the
-//! operator has not made ([`Source`]) are checked, served and watched in the same way.
+//! operator has not created ([`Source`]) are checked, served and watched in the same way.
 
 mod error;
 mod expiry;
 mod generated;
-mod places;
+mod object_names;
 mod registration;
 pub mod renewal;
 mod secret;
@@ -21,7 +21,7 @@ pub mod x509;
 
 pub use error::Error;
 pub use generated::Certificates;
-pub use places::Places;
+pub use object_names::Places;
 pub use secret::{Memory, SharedSecret};
 pub use serving::ServingCertificate;
 pub use source::{Files, Source};

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 pub(super) struct Registration {
     expected: Vec<Value>,
     /// The differences that were found last, so that each one is logged once.
-    said: Mutex<Vec<String>>,
+    logged: Mutex<Vec<String>>,
     differences: Gauge,
 }
 
@@ -24,7 +24,7 @@ impl Registration {
         let differences = Gauge::default();
         let help = "In how many ways the installed webhook configurations differ from what the flags want";
         registry.register("spark_operator_webhook_registration_differences", help, differences.clone());
-        Self { expected, said: Mutex::default(), differences }
+        Self { expected, logged: Mutex::default(), differences }
     }
 
     /// Logs and counts how the installed configurations differ from the expected ones. A ValidatingWebhookConfiguration
@@ -38,18 +38,18 @@ impl Registration {
             found.extend(differences.into_iter().map(|difference| format!("{kind}/{name}: {difference}")));
         }
         self.differences.set(i64::try_from(found.len()).unwrap_or(i64::MAX));
-        let mut said = self.said.lock();
-        for difference in found.iter().filter(|difference| !said.contains(difference)) {
+        let mut logged = self.logged.lock();
+        for difference in found.iter().filter(|difference| !logged.contains(difference)) {
             warn!(
                 difference,
                 help = "spark-operator manifests webhook, with the flags of run, prints what should be there",
-                "the webhook is not called when the flags want it to"
+                "an installed webhook configuration differs from what the flags require"
             );
         }
-        if found.is_empty() && !said.is_empty() {
-            info!("the webhook is called when the flags want it to");
+        if found.is_empty() && !logged.is_empty() {
+            info!("the installed webhook configurations are as the flags require");
         }
-        *said = found;
+        *logged = found;
     }
 }
 
@@ -75,7 +75,7 @@ fn differences(expected: &[Value], installed: &[Value]) -> Vec<String> {
         }
     }
     let unknown = installed.keys().filter(|name| !expected.contains_key(*name));
-    differences.extend(unknown.map(|name| format!("{name} is none of the operator's")));
+    differences.extend(unknown.map(|name| format!("{name} is not one of the operator's webhooks")));
     differences
 }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_should_be_is_not_spoken_of() {
+    fn fields_that_do_not_decide_when_a_webhook_is_called_may_differ() {
         let expected = webhook("a", &["x", "y"]);
         let mut installed = webhook("a", &["y", "x"]);
         installed["failurePolicy"] = json!("Ignore");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is() {
+    fn missing_unknown_and_differing_webhooks_are_reported() {
         let mut other = webhook("b", &["x"]);
         other["namespaceSelector"].take();
         other["rules"][0]["operations"] = json!(["CREATE", "UPDATE"]);
@@ -137,7 +137,7 @@ mod tests {
                 r#"b: rules is [{"operations":["CREATE","UPDATE"],"resources":["pods"]}], not [{"operations":["CREATE"],"resources":["pods"]}]"#,
                 r#"b: namespaceSelector is null, not {"matchExpressions":[{"key":"team","operator":"In","values":["x"]}]}"#,
                 "c is missing",
-                "d is none of the operator's",
+                "d is not one of the operator's webhooks",
             ]
         );
     }

@@ -1,8 +1,8 @@
 //! Decides which of the webhook's certificates is renewed, and when. The order of the steps ensures that the webhook
-//! never shows a leaf of a CA that the API server does not trust yet.
+//! never serves a leaf of a CA that the API server does not trust yet.
 //!
 //! A new CA is put in front of the old CA ([`Step::AddCa`]) and signs nothing until the API server trusts it. Then it
-//! signs a leaf ([`Step::SignLeaf`]), and when no replica can still show the old CA's leaf, the old CA is removed
+//! signs a leaf ([`Step::SignLeaf`]), and when no replica can still serve the old CA's leaf, the old CA is removed
 //! ([`Step::DropOldCas`]). Each step is one write to the Secret that all replicas share, and the next step follows from
 //! the content of the Secret.
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// The content of the Secret, as far as decisions depend on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// The CAs that are to be trusted, newest first. The first CA signs.
+    /// The CAs that are to be trusted, newest first. The first CA signs new leaves.
     pub cas: Vec<Validity>,
     /// Whether the Secret has the key of the newest CA, and the key is one that this operator can sign with.
     pub can_sign: bool,
@@ -24,7 +24,7 @@ pub struct Held {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     pub validity: Validity,
-    /// The index in [`Held::cas`] of the CA that has signed the leaf; none if no CA in the list has.
+    /// The index in [`Held::cas`] of the CA that has signed the leaf; `None` if no CA in the list has.
     pub issuer: Option<usize>,
     /// The names that the leaf should be valid for and is not.
     pub lacks: Vec<String>,
@@ -40,9 +40,9 @@ pub struct Validity {
 /// What this process has seen of the newest CA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// How long the CA has been in every webhook configuration; none if it is missing in one.
+    /// How long the CA has been in every webhook configuration; `None` if it is missing in one.
     pub trusted_for: Option<Duration>,
-    /// How long the Secret has had a leaf that the CA has signed; none if it has no such leaf.
+    /// How long the Secret has had a leaf that the CA has signed; `None` if it has no such leaf.
     pub signs_for: Option<Duration>,
 }
 
@@ -65,15 +65,15 @@ pub enum Wish {
 /// What is to be done to the Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing, until this time has passed or something has changed.
+    /// Changes nothing until this time has passed or something has changed.
     Keep(Duration),
-    /// Replaces everything with a new CA and a leaf of it: nothing in the Secret is usable.
+    /// Replaces everything with a new CA and a leaf that it signs: nothing in the Secret is usable.
     MakeAll(Reason),
-    /// Adds a new CA in front of the others; the leaf stays.
+    /// Adds a new CA in front of the old CAs; the leaf stays.
     AddCa(Reason),
-    /// Makes a new leaf, signed by the newest CA.
+    /// Creates a new leaf, signed by the newest CA.
     SignLeaf(Reason),
-    /// Keeps the newest CA and removes the others.
+    /// Keeps the newest CA and removes the old CAs.
     DropOldCas,
 }
 
@@ -112,13 +112,13 @@ impl Validity {
     /// Returns when two thirds of the validity are over.
     pub fn due(&self) -> Timestamp {
         let third = self.life() / 3;
-        self.until.checked_sub(third).expect("it lies between two times that there are")
+        self.until.checked_sub(third).expect("lies between two valid timestamps")
     }
 
     /// Returns when a tenth of the validity is left.
     pub fn nearly_over(&self) -> Timestamp {
         let tenth = self.life() / 10;
-        self.until.checked_sub(tenth).expect("it lies between two times that there are")
+        self.until.checked_sub(tenth).expect("lies between two valid timestamps")
     }
 
     fn life(&self) -> SignedDuration {
@@ -133,7 +133,7 @@ pub fn next(held: Option<&Held>, wish: Option<Wish>, seen: Seen, now: Timestamp,
     let can_sign = held.can_sign && ca.includes(now);
     let (leaf, issuer) = match usable(held, now) {
         Ok(usable) => usable,
-        // There is no usable leaf left that could be lost, so there is no reason to wait.
+        // There is no usable leaf whose replacement would have to wait until the API server trusts the CA.
         Err(why) if can_sign => return Step::SignLeaf(why),
         Err(why) => return Step::MakeAll(why),
     };
@@ -184,8 +184,8 @@ fn usable(held: &Held, now: Timestamp) -> Result<(&Leaf, usize), Reason> {
     Ok((leaf, issuer))
 }
 
-/// Returns the remaining time of a wait; none once the wait is over. If the wait has not begun (`waited` is none), all
-/// of `wait` remains.
+/// Returns the remaining time of a wait; `None` once the wait is over. If the wait has not begun (`waited` is `None`),
+/// all of `wait` remains.
 fn remaining(waited: Option<Duration>, wait: Duration) -> Option<Duration> {
     let left = wait.saturating_sub(waited.unwrap_or_default());
     (waited.is_none() || !left.is_zero()).then_some(left)
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fit_is_kept_until_two_thirds_of_its_life_are_over() {
+    fn certificates_are_renewed_after_two_thirds_of_their_validity() {
         let ours = held(&[days(0, 900)]);
         assert_eq!(decided(&ours, 10), keep(50));
         assert_eq!(decided(&ours, 60), Step::SignLeaf(Reason::LeafDue));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_nothing_to_lose_nothing_is_waited_for() {
+    fn a_leaf_that_is_not_usable_is_replaced_at_once() {
         let fit = || held(&[days(0, 900)]);
         let lacking = with_leaf(fit(), |leaf| leaf.lacks = vec!["svc".into()]);
         for (held, today, why) in [
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_ca_signs_once_it_has_been_in_the_webhook_configurations_for_long_enough() {
+    fn a_new_ca_signs_after_the_settle_time_in_the_webhook_configurations() {
         let trusted = |seconds| Seen { trusted_for: seconds, signs_for: None };
         let decided = |seen| next(Some(&introduced()), None, seen, day(10), &WAITS);
         let seconds = Duration::from_secs;
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_ca_goes_when_nobody_can_be_left_who_shows_its_leaf() {
+    fn the_old_ca_is_dropped_when_no_replica_can_still_serve_its_leaf() {
         let both = held(&[days(NEW.0, NEW.1), days(OLD.0, OLD.1)]);
         let signs = |seconds| Seen { trusted_for: None, signs_for: seconds };
         let decided = |seen| next(Some(&both), None, seen, day(10), &WAITS);
@@ -290,19 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_gets_what_can_be_had_without_a_gap() {
+    fn a_requested_leaf_is_not_signed_by_a_ca_that_is_not_trusted_yet() {
         let asked = |held: &Held, wish| next(Some(held), Some(wish), Seen::default(), day(10), &WAITS);
         let ours = held(&[days(0, 900)]);
         assert_eq!(asked(&ours, Wish::Leaf), Step::SignLeaf(Reason::Asked));
         assert_eq!(asked(&ours, Wish::Ca), Step::AddCa(Reason::Asked));
         assert_eq!(asked(&introduced(), Wish::Ca), Step::AddCa(Reason::Asked));
-        assert_eq!(asked(&introduced(), Wish::Leaf), Step::Keep(WAITS.settle), "one is on its way");
+        assert_eq!(asked(&introduced(), Wish::Leaf), Step::Keep(WAITS.settle), "signed later");
     }
 
     /// For example a CA of Kubeflow's operator, whose key this operator cannot read, or a CA whose key is kept
     /// elsewhere.
     #[test]
-    fn a_ca_that_cannot_sign_is_followed_by_another_when_a_leaf_is_needed() {
+    fn a_ca_that_cannot_sign_is_replaced_when_a_new_leaf_is_needed() {
         let foreign = Held { can_sign: false, ..held(&[days(0, 900)]) };
         let step = Step::AddCa(Reason::CaCannotSign);
         assert_eq!(decided(&foreign, 10), keep(50));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_that_is_carried_out_step_by_step_comes_to_rest() {
+    fn the_renewal_of_a_ca_takes_three_steps_and_then_nothing_is_due() {
         let mut now = held(&[days(0, 90)]);
         let mut steps = Vec::new();
         let seen = Seen { trusted_for: Some(WAITS.settle), signs_for: Some(WAITS.overlap) };

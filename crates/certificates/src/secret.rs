@@ -1,5 +1,5 @@
 //! Creates and renews the operator's own certificates in the Secret that all replicas share. The first replica that
-//! takes a step writes the Secret, and the others use the content of the Secret.
+//! takes a step writes the Secret, and the other replicas use its content.
 
 use crate::{
     Certificates, Error, Places,
@@ -23,7 +23,7 @@ pub struct SharedSecret {
 /// What this process remembers of the certificates.
 #[derive(Default)]
 pub struct Memory {
-    /// The certificates in use: the last known content of the Secret, or what somebody else has provided.
+    /// The certificates in use: the last known content of the Secret, or those from another [`Source`](crate::Source).
     pub(super) last: Option<Certificates>,
     /// Since when the newest CA has been in every webhook configuration.
     trusted_since: Option<Instant>,
@@ -63,13 +63,13 @@ impl SharedSecret {
         now: Timestamp,
         waits: &Waits,
     ) -> Result<(Certificates, Step), Error> {
-        // Repeated if another replica has written the Secret first: this replica then uses the other's certificates.
+        // Repeated if another replica has written the Secret first: this replica then uses that replica's certificates.
         loop {
             let existing = self.read().await?;
             let (certificates, wish) = match (existing.as_ref().and_then(Certificates::of), &memory.last) {
                 (Some(found), _) => (Some(found), wish),
-                // Deleting the Secret asks for new certificates. The old ones are still served and trusted, so a new
-                // CA is added to them as in a rotation, and no review is refused in the meantime.
+                // An admin deletes the Secret to get new certificates. The old ones are still served and trusted, so a
+                // new CA is added to them as in a rotation, and no review is refused in the meantime.
                 (None, Some(remembered)) => (Some(remembered.clone()), Some(Wish::Ca)),
                 (None, None) => (None, None),
             };
@@ -97,7 +97,7 @@ impl SharedSecret {
             };
             match written {
                 Ok(_) => {
-                    tell(&self.name, &step);
+                    log(&self.name, &step);
                     return Ok((made, step));
                 }
                 Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {}
@@ -107,7 +107,7 @@ impl SharedSecret {
     }
 }
 
-fn tell(secret: &str, step: &Step) {
+fn log(secret: &str, step: &Step) {
     match step {
         Step::Keep(_) => {}
         Step::MakeAll(reason) => info!(secret, %reason, "certificates made"),
@@ -140,7 +140,7 @@ impl Memory {
     }
 
     /// Records that the newest CA is now in every webhook configuration. `still` is whether the CA was in all of them
-    /// already; if not, the time starts again.
+    /// already; if not, the trusted time starts again.
     pub(super) fn record_trust(&mut self, still: bool) {
         let since = self.trusted_since.filter(|_| still);
         self.trusted_since = Some(since.unwrap_or_else(Instant::now));

@@ -14,7 +14,7 @@ use std::{error::Error as _, fs, io, path::PathBuf};
 /// Where the webhook's certificates come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// The operator makes the certificates itself.
+    /// The operator creates the certificates itself.
     Own(Waits),
     /// cert-manager writes the certificates into the Secret, and its CA injector keeps `caBundle` up to date.
     CertManager,
@@ -36,8 +36,8 @@ pub struct Files {
 const CA: &str = "ca.crt";
 
 impl Certificates {
-    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. What else is
-    /// missing is empty.
+    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. Other parts
+    /// that are missing are empty.
     pub fn in_either_format(secret: &Secret) -> Option<Self> {
         let or_empty = |key: &str| text(secret, key).unwrap_or_default();
         Self::of(secret).or_else(|| {
@@ -46,7 +46,7 @@ impl Certificates {
         })
     }
 
-    /// Reads the certificates that cert-manager has written into `secret`, which messages call `title`.
+    /// Reads the certificates that cert-manager has written into `secret`. `title` is its name in messages.
     ///
     /// # Errors
     ///
@@ -81,8 +81,8 @@ impl Certificates {
         Ok(Self { ca_certificate, ca_key: String::new(), certificate, key: read(&files.key, false)? })
     }
 
-    /// Checks that the API server can accept these certificates from the host `service_name`. The error is said of the
-    /// place where the leaf is.
+    /// Checks that the API server can accept these certificates from the host `service_name`. The caller puts the place
+    /// of the leaf in front of the error.
     pub(super) fn check(&self, service_name: &str, now: Timestamp) -> Result<(), String> {
         let chain = x509::certificates(&self.certificate).map_err(|error| error.to_string())?;
         let leaf = x509::description(&chain[0]).map_err(|error| error.to_string())?;

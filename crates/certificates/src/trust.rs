@@ -1,5 +1,5 @@
-//! Brings the webhook's certificates to the places that need them: from the Secret or the mounted files to the listener
-//! and to the webhook configurations.
+//! Distributes the webhook's certificates: from the Secret or the mounted files to the listener and to the webhook
+//! configurations.
 
 use crate::{
     Certificates, Configurations, Error, Files, Hook, Memory, Places, ServingCertificate, SharedSecret,
@@ -63,8 +63,9 @@ pub struct Trust {
 }
 
 impl Trust {
-    /// Creates the keeper of the certificates in `places`, which come from `source` and are shown by `serving`. Reports to
-    /// `registry` until when they are valid, and how the webhook configurations differ from those that are `expected`.
+    /// Creates the keeper of the certificates in `places`, which come from `source` and are served by `serving`. Registers
+    /// metrics in `registry`: until when the certificates are valid, and the number of differences between the webhook
+    /// configurations and those that are `expected`.
     pub fn new(
         client: Client,
         places: Places,
@@ -141,7 +142,7 @@ impl Trust {
         })
     }
 
-    /// Serves certificates that the operator has not made itself: `found`, in `place`. The CAs beside mounted files are
+    /// Serves certificates that the operator has not created: `found`, in `place`. The CAs beside mounted files are
     /// written into the webhook configurations; otherwise another component, such as cert-manager's CA injector, has to
     /// write a `caBundle` that trusts the certificate. A certificate that is not trusted yet does not replace one that
     /// still is trusted.

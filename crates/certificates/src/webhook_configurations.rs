@@ -1,6 +1,6 @@
 //! Reads and writes the `caBundle` of each webhook in the webhook configurations.
 
-use super::{error::Error, places::Places};
+use super::{error::Error, object_names::Places};
 use api::Lenient;
 use k8s_openapi::{
     ByteString,
@@ -31,7 +31,7 @@ pub struct Hook {
     /// The kind and the name of the configuration, separated by a slash.
     pub configuration: String,
     pub name: String,
-    /// The host name `<service>.<namespace>.svc` under which the API server calls the webhook; none if the webhook is
+    /// The host name `<service>.<namespace>.svc` under which the API server calls the webhook; `None` if the webhook is
     /// called by a URL instead of a Service.
     pub service_name: Option<String>,
     /// The CAs that the API server trusts for this webhook, in PEM.

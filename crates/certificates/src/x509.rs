@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use std::{net::IpAddr, time::Duration};
 use x509_parser::{extensions::GeneralName, parse_x509_certificate, time::ASN1Time};
 
-/// The content of a certificate, as far as it is needed.
+/// The content of a certificate, as far as the operator needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
     /// The distinguished name of the certificate's subject.
@@ -78,7 +78,7 @@ pub(super) fn public_key(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
 }
 
 /// Returns the index of the first CA in `cas` that has signed the first certificate of `chain`, directly or through the
-/// other certificates of `chain`.
+/// other certificates of `chain`; `None` if no CA has.
 pub fn issuer(chain: &[CertificateDer<'_>], cas: &[CertificateDer<'static>]) -> Option<usize> {
     let (leaf, intermediates) = chain.split_first()?;
     // Signatures are verified as of the leaf's last second, so that the result does not depend on the present time:
@@ -120,7 +120,7 @@ mod tests {
     use rcgen::{CertificateParams, KeyPair};
 
     #[test]
-    fn a_leaf_may_vouch_for_itself_as_cert_managers_self_signed_issuer_makes_it() {
+    fn a_self_signed_leaf_as_from_cert_manager_is_its_own_ca() {
         let names = ["x.svc".to_owned(), "10.0.0.1".to_owned()];
         let params = CertificateParams::new(names).unwrap();
         let leaf = params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone();
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_no_certificate_is_told_apart_from_what_is_none() {
+    fn a_missing_certificate_and_a_malformed_one_are_different_errors() {
         assert!(matches!(certificates(""), Err(Error::Empty)));
         let text = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let none = certificates(text).unwrap();

@@ -26,8 +26,8 @@ pub struct Leadership {
 /// The lease while this process holds it.
 struct Held {
     lease: Lease,
-    /// The time just before the last write of the lease: other candidates count from the moment at which they see the
-    /// write, which is later.
+    /// The time just before the last write of the lease: other candidates measure the lease duration from the time at
+    /// which they see the write, which is later.
     renewed: Instant,
 }
 
@@ -48,9 +48,10 @@ impl Leadership {
         Self { leases: Api::namespaced(client, namespace), name: name.to_owned(), me, timing, leads }
     }
 
-    /// Runs `work` whenever this process holds the lease, until `stop`, and then releases the lease. If the lease is
-    /// lost, or cannot be renewed within the renew deadline, `work` is dropped, together with its unanswered requests,
-    /// before another candidate may take the lease. Calls `stands_by` whenever another candidate leads.
+    /// Runs `work` whenever this process holds the lease. When `work` has ended, as it has to after `stop` is cancelled,
+    /// releases the lease and returns. If the lease is lost, or cannot be renewed within the renew deadline, `work` is
+    /// dropped, together with its unanswered requests, before another candidate may take the lease. Calls `stands_by`
+    /// whenever another candidate leads.
     pub async fn lead<W: Future<Output = ()>>(
         self,
         work: impl Fn() -> W,
@@ -124,7 +125,7 @@ impl Leadership {
         }
     }
 
-    /// Ends when this process does not hold the lease any more, or may not hold it any more.
+    /// Returns when this process does not hold the lease any more, or cannot be sure that it does.
     async fn lost(&self, held: &mut Held) {
         // As with client-go's context, a request that is under way ends at the deadline, answered or not. Another candidate
         // takes the lease no sooner than `lease_duration` after it has seen the renewal, which is later than `renewed`.
@@ -134,8 +135,8 @@ impl Leadership {
         }
     }
 
-    /// Waits until the next renewal is due, and retries the renewal until it succeeds. Returns none if this process
-    /// must not go on leading.
+    /// Waits until the next renewal is due, and retries the renewal until it succeeds. Returns `None` if this process
+    /// must stop leading.
     async fn renewed(&self, held: &Held) -> Option<Held> {
         let mut found = held.lease.clone();
         sleep(self.timing.retry_period).await;
@@ -156,7 +157,7 @@ impl Leadership {
                     // Versions only increase, unless etcd was restored from a backup. A watch asks for changes after
                     // the last version that it has seen, and the API server keeps the watch waiting, without an error,
                     // until versions have reached that number again (kubernetes/kubernetes#107457). So all caches, and
-                    // everything remembered of applications, have to be built anew, as after a change of leaders.
+                    // everything remembered of applications, have to be rebuilt, as after a change of leaders.
                     warn!(lease = self.name, "resource versions have gone backwards: was etcd restored?");
                     return None;
                 }
@@ -174,14 +175,15 @@ impl Leadership {
         }
     }
 
-    /// Returns the lease as it is now; none if it does not exist.
+    /// Returns the stored lease; `None` if it does not exist.
     async fn read(&self) -> Result<Option<Lease>, String> {
         let found = self.in_time(self.leases.get_opt(&self.name)).await?;
         let found = found.map_err(|error| self.failed(error))?;
         found.map(|lease| self.readable(lease)).transpose()
     }
 
-    /// Writes the lease over `found`, or creates it. Returns none if another client has written since.
+    /// Writes the lease over `found`, or creates it. Returns `None` if another client has written or deleted the lease
+    /// since.
     async fn write(&self, found: Option<Lease>, spec: LeaseSpec) -> Result<Option<Held>, String> {
         let (renewed, is_new) = (Instant::now(), found.is_none());
         let mut lease = Lease { spec: Some(spec), ..found.unwrap_or_default() };
@@ -229,13 +231,13 @@ impl Leadership {
         match self.write(Some(held.lease), spec).await {
             Ok(_) => info!(lease = self.name, "lease given back"),
             Err(error) => {
-                warn!(%error, "the lease is not given back: the next leader has to wait for its end")
+                warn!(%error, "the lease is not given back: the next leader has to wait until it expires")
             }
         }
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the clock of the lease, for whoever reads it")]
+#[expect(clippy::disallowed_methods, reason = "the times in the lease are for its readers")]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -344,7 +346,7 @@ mod tests {
     }
 
     /// Returns when the terms of a candidate have ended within a minute, and when the API server has stored the
-    /// candidate's last write. The last term ends with the minute.
+    /// candidate's last write. The last term ends at the end of the minute.
     async fn ends_of_terms(server: ApiServer, timing: Timing) -> (Vec<Duration>, Duration) {
         let server = Arc::new(server);
         let (begun, ends) = (Instant::now(), Arc::<Mutex<Vec<_>>>::default());
@@ -363,10 +365,10 @@ mod tests {
         (ends, written)
     }
 
-    /// Once, a request could take half the renew deadline and begin just before the deadline, and a conflict took
-    /// two requests.
+    /// In an earlier version, the work lasted for too long: a request could take half the renew deadline and begin just
+    /// before the deadline, and a conflict took two requests.
     #[tokio::test(start_paused = true)]
-    async fn the_work_of_one_who_cannot_renew_the_lease_ends_before_another_one_may_take_it() {
+    async fn a_leader_that_cannot_renew_stops_before_another_may_take_the_lease() {
         for timing in [timing(15, 10), timing(15, 14)] {
             for tenths in (0..100).step_by(7) {
                 let from = Some(Duration::from_millis(5_000 + 100 * tenths));
@@ -375,12 +377,12 @@ mod tests {
                         let server =
                             ApiServer { latency, silent_from, contended_from, ..ApiServer::default() };
                         let (ends, written) = ends_of_terms(server, timing).await;
-                        let went_on = ends[0] - written;
+                        let overtime = ends[0] - written;
                         assert!(
-                            went_on < timing.lease_duration,
-                            "{went_on:?} after its last renewal, from {from:?} on, {latency:?}, {timing:?}"
+                            overtime < timing.lease_duration,
+                            "led for {overtime:?} after its last renewal: from {from:?}, {latency:?}, {timing:?}"
                         );
-                        assert!(ends[0] > Duration::from_millis(5_000), "it led for as long as it could");
+                        assert!(ends[0] > Duration::from_millis(5_000), "it led until requests failed");
                     }
                 }
             }
@@ -388,15 +390,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_who_can_renew_the_lease_leads_on_though_the_api_server_is_slow() {
+    async fn a_leader_that_can_renew_keeps_leading_with_a_slow_api_server() {
         let server = ApiServer { latency: Duration::from_secs(4), ..ApiServer::default() };
         let (ends, _) = ends_of_terms(server, timing(15, 10)).await;
         assert_eq!(ends.iter().map(Duration::as_secs).collect::<Vec<_>>(), [60]);
     }
 
-    /// Once, objects that had been written recently were not reconciled until a restart.
+    /// In an earlier version, objects that had been written recently were not reconciled until a restart.
     #[tokio::test(start_paused = true)]
-    async fn work_begins_anew_where_etcd_was_restored() {
+    async fn the_leaders_work_is_restarted_after_etcd_was_restored() {
         let restored_at = Some(Duration::from_secs(31));
         let server = ApiServer { restored_at, ..ApiServer::default() };
         let (ends, _) = ends_of_terms(server, timing(15, 10)).await;

@@ -1,4 +1,4 @@
-//! Decides which process drives applications: the process that holds the lease. [`next`] is the decision of one
+//! Decides which process reconciles applications: the process that holds the lease. [`next`] is the decision of one
 //! candidate. It follows client-go's `leaderelection` and uses the same lease records.
 
 use jiff::Timestamp;
@@ -10,11 +10,11 @@ use std::time::Duration;
 pub struct Timing {
     /// How long other candidates wait for a silent holder before they take the lease.
     pub lease_duration: Duration,
-    /// How long a holder goes on leading without having renewed the lease. The difference to `lease_duration` is the
+    /// How long a holder continues to lead without having renewed the lease. The difference to `lease_duration` is the
     /// time that the holder's last writes may take to arrive: a request that was given up without an answer may still
     /// have reached the API server.
     pub renew_deadline: Duration,
-    /// How often a holder renews the lease.
+    /// The time between two renewals by the holder.
     pub retry_period: Duration,
 }
 
@@ -61,12 +61,12 @@ pub fn released(lease: &LeaseSpec, now: Timestamp) -> LeaseSpec {
     }
 }
 
-/// Returns how long the lease of a silent holder is respected: at least as long as that holder has asked for, in case
-/// its settings differ from this candidate's.
+/// Returns how long the lease of a silent holder is respected: at least for the duration that the holder has written
+/// into it, in case its settings differ from this candidate's.
 fn patience(seen: Option<&LeaseSpec>, timing: &Timing) -> Duration {
-    let asked =
+    let written =
         seen.and_then(|lease| lease.lease_duration_seconds).and_then(|seconds| u64::try_from(seconds).ok());
-    timing.lease_duration.max(Duration::from_secs(asked.unwrap_or_default()))
+    timing.lease_duration.max(Duration::from_secs(written.unwrap_or_default()))
 }
 
 fn held(me: &str, acquired: MicroTime, transitions: i32, now: Timestamp, timing: &Timing) -> LeaseSpec {
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_takes_it_and_renews_it_and_the_second_waits() {
+    fn the_first_candidate_takes_and_renews_the_lease_and_the_second_waits() {
         let first = written(step(None, 0, "a", 0));
         assert_eq!(first, held("a", MicroTime(at(0)), 0, at(0), &TIMING));
         assert_eq!(written(step(Some(&first), 2, "a", 2)), held("a", MicroTime(at(0)), 0, at(2), &TIMING));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_of_a_silent_holder_is_taken_and_that_of_one_who_asked_for_longer_is_not() {
+    fn a_silent_holders_lease_is_taken_after_its_own_duration_if_that_is_longer() {
         let first = written(step(None, 0, "a", 0));
         assert_eq!(
             written(step(Some(&first), 15, "b", 20)),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_asks_for_no_less_than_its_holder_takes() {
+    fn the_duration_in_the_lease_is_rounded_up() {
         let timing = Timing { lease_duration: Duration::from_millis(15_900), ..TIMING };
         let Step::Write(lease) = next(None, Duration::ZERO, "a", at(0), &timing) else { unreachable!() };
         assert_eq!(lease.lease_duration_seconds, Some(16));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_has_changed_hands_as_often_as_can_be_counted_is_taken_all_the_same() {
+    fn a_lease_with_the_greatest_number_of_transitions_is_taken_all_the_same() {
         let worn = LeaseSpec { lease_transitions: Some(i32::MAX), ..LeaseSpec::default() };
         assert_eq!(written(step(Some(&worn), 0, "a", 0)).lease_transitions, Some(i32::MAX));
     }

@@ -1,4 +1,4 @@
-//! Elects the process that drives applications, by a Lease and as client-go does.
+//! Elects the process that reconciles applications, by a Lease and as client-go does.
 //!
 //! [`lease`] decides, for one candidate, what to do next; [`Leadership`] reads and writes the Lease, and runs the work
 //! of the leader only while this process holds it.

@@ -1,11 +1,12 @@
-//! Checks that the webhook will be able to apply the changes for which the annotations of the pods ask.
+//! Checks that the webhook will be able to change the pods as their annotations say.
 
 use super::{Subject, volumes};
 use api::{Role, annotation, conf, label};
 use pod_customization::{self, Denial, LARGEST, STEPS};
 use serde_json::{Value, json};
 
-/// Customizes, for each role, a pod with the fewest fields that a pod of Spark can have, for a run that is not planned.
+/// Customizes, for each role, a pod with the fewest fields that a Spark pod can have: a substitute for the pods of a run that
+/// is not planned.
 pub(super) fn rehearsal(subject: &Subject) {
     for (role, section) in subject.pods() {
         let mut annotations = pod_customization::annotations(subject.application, role);
@@ -37,7 +38,7 @@ pub(super) fn customized(subject: &Subject, role: Role, pod: &Value) -> Option<V
             Denial::Annotation { key, problem } => {
                 subject.refuse(field(role, key, &problem.path), &problem.text);
             }
-            // The size of all annotations is told above.
+            // The size of all annotations is checked above.
             Denial::TooLarge { .. } => {}
             other => subject.refuse(role, other),
         }
@@ -61,7 +62,7 @@ fn size(subject: &Subject, role: Role, pod: &Value) {
     }
 }
 
-/// The annotations that are made from the metadata of the application, not from a field of the spec.
+/// The annotations that are created from the metadata of the application, not from a field of the spec.
 const OF_METADATA: [&str; 3] =
     [annotation::OWNER_REFERENCE, annotation::POD_GROUP, annotation::SCHEDULING_GATE];
 
@@ -103,7 +104,7 @@ mod tests {
     use kube_core::CustomResourceExt;
 
     #[test]
-    fn every_annotation_is_called_as_the_field_that_it_is_made_from() {
+    fn every_annotation_has_the_name_of_the_field_that_it_is_created_from() {
         let schema = serde_json::to_value(SparkApplication::crd()).unwrap();
         let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
         for path in fields(Role::Executor) {

@@ -1,4 +1,4 @@
-//! Compares two specs of an application, and says what the difference does to the run that the application has.
+//! Compares two specs of an application, and determines the effect of the difference on the application's present run.
 
 use api::{SparkApplication, State, excerpt};
 use serde_json::Value;
@@ -11,10 +11,10 @@ api::words! {
     pub enum Effect {
         /// The operator acts on the new value at once, and no other run starts.
         Now = "takes effect now",
-        /// The run goes on, and executors that its driver makes from now on have the new value, where the run has a partial
-        /// restart (see [`has_partial_run`]). Where it has not, the run ends.
+        /// The run continues, and executors that its driver creates from now on have the new value. Only for runs with a
+        /// partial restart (see [`has_partial_run`]); other runs end.
         NextExecutor = "takes effect for the next executor",
-        /// The run, if there is one, goes on as it is.
+        /// The run, if there is one, continues unchanged.
         NextRun = "takes effect with the next run",
         /// The run ends, and another one starts.
         EndsRun = "ends the run",
@@ -39,11 +39,11 @@ pub struct Edit {
     pub effect: Effect,
 }
 
-/// The most bytes of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
+/// The maximum length, in bytes, of a field's path in a warning. `kubectl` prints warnings of up to 160 bytes completely.
 const LONGEST_FIELD: usize = 80;
 
-/// Returns the fields in which the specs of `old` and `new` differ, with what each does in the state of `old`. Specs that
-/// mean the same do not differ: defaults count, and the order of fields does not.
+/// Returns the fields in which the specs of `old` and `new` differ, each with its effect in the state of `old`. Equivalent
+/// specs do not differ: defaults are filled in first, and the order of fields does not matter.
 pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> {
     let is_recorded = old.status.as_ref().is_some_and(|status| status.submission_id.is_some());
     let of_run = match old.state() {
@@ -55,7 +55,7 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     let specs = [old, new].map(|application| canonical(&application.spec));
     let compared = |[before, after]: &[Value; 2]| edits_of("spec", before, after, &|_| Effect::EndsRun);
     let mut edits = compared(&specs);
-    // A list of volumes may differ in those of the driver, or in others alone.
+    // A list of volumes may differ in volumes of the driver, or only in volumes of the executors' template.
     let others = has_partial_run(old).then(|| compared(&specs.map(without_template)));
     let is_of_template =
         |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
@@ -92,8 +92,8 @@ pub fn edits_of(field: &str, old: &Value, new: &Value, effect: &impl Fn(&str) ->
     names.into_iter().flat_map(of_name).collect()
 }
 
-/// Returns the warning of an update that ends the run of `old`, or that leaves it alone and is for its next executors; none if
-/// it is neither. A suspension counts before an edit.
+/// Returns the warning about an update that ends the run of `old`, or that only changes its next executors; `None` for other
+/// updates, and for one that suspends the application.
 pub fn effect_on_run(old: &SparkApplication, new: &SparkApplication) -> Option<String> {
     if new.spec.suspend == Some(true) {
         return None;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_by_field_and_what_means_the_same_is_not() {
+    fn differences_are_listed_by_field_without_equivalent_values() {
         let old = json!({"driver": {"cores": 2}, "sparkConf": {"spark.a": "1"}, "volumes": [{"name": "a"}]});
         let new = json!({
             "mode": "cluster", "arguments": [], "executor": {"instances": 1}, "driver": {"cores": 3},
@@ -146,11 +146,11 @@ mod tests {
         assert_eq!(edits.collect::<Vec<_>>(), expected);
     }
 
-    /// A state, the hash of the run, what a spec with two executors becomes, the warning, and each field with its effect.
+    /// A state, the hash of the run, the new spec (the old one has two executors), the warning, and each field with its effect.
     type Case = (String, String, Value, Option<String>, Vec<String>);
 
     #[test]
-    fn the_effect_on_a_run_is_foretold_where_there_is_a_run() {
+    fn the_effect_of_an_edit_on_a_run_is_predicted() {
         let cases = include_str!("../../../tests/data/edits.json");
         for (state, hash, spec, warning, effects) in serde_json::from_str::<Vec<Case>>(cases).unwrap() {
             let old = application(&state, &hash, json!({"executor": {"instances": 2}}));

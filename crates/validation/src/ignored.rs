@@ -4,14 +4,14 @@ use super::Subject;
 use api::{ApplicationType, RestartPolicyType, Role, SparkPodSpec, batch_scheduler, stated};
 use spark_client::Line;
 
-/// Adds the warnings about such fields. Kubeflow's operator accepts all of these fields.
+/// Adds the warnings about fields outside the sections of the roles. Kubeflow's operator accepts all of these fields.
 pub(super) fn fields(subject: &Subject) {
     let (spec, policy) = (&subject.spec, &subject.spec.restart_policy);
     let (runs, submissions) = (policy.on_failure_retries, policy.on_submission_failure_retries);
     let (has_retries, is_on_failure) =
         (runs.or(submissions).is_some(), policy.restart_type == RestartPolicyType::OnFailure);
     let is_python = spec.application_type == ApplicationType::Python;
-    // Another one is refused.
+    // Another version of Python is refused elsewhere.
     let has_python = spec.python_version.as_deref().is_some_and(|version| version == "3" || !is_python);
     let (version, (line, _)) = (&spec.spark_version, Line::nearest(&spec.spark_version));
     let no_version =
@@ -32,7 +32,7 @@ pub(super) fn fields(subject: &Subject) {
         (
             "timeToLiveSeconds",
             spec.time_to_live_seconds.is_some_and(i64::is_negative),
-            "is negative and counts as 0: deleted at its end",
+            "is negative and counts as 0: the application is deleted when it ends",
         ),
     ] {
         if is_there {
@@ -41,7 +41,7 @@ pub(super) fn fields(subject: &Subject) {
     }
 }
 
-/// Adds those about the section of a role.
+/// Adds the warnings about fields in the section of a role.
 pub(super) fn of_role(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let counts =
         stated(&subject.spec.batch_scheduler).is_some_and(|name| name != batch_scheduler::KUBERNETES);

@@ -1,5 +1,5 @@
 //! Checks that the driver's web UI and the ports of `driverIngressOptions` can be reached: each port has one Service
-//! and one address.
+//! and one URL.
 
 use super::{Subject, property, rules};
 use api::{PortExposure, conf};
@@ -59,7 +59,7 @@ pub(super) fn driver_ingress(subject: &Subject) {
     }
 }
 
-/// Checks that the URL format gives a valid address for this application. If the application has no name yet (for
+/// Checks that the URL format gives a valid URL for this application. If the application has no name yet (for
 /// example with `generateName`), only the format itself is checked.
 fn possible(subject: &Subject, address: &str) -> Result<(), String> {
     let format = UrlFormat::parse(address)?;

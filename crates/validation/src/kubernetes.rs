@@ -1,7 +1,7 @@
 //! Kubernetes' own rules for the objects that a run consists of, as far as a user's spec can break them: names, labels,
-//! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). Only what
-//! every version of Kubernetes refuses counts, and what no webhook of the cluster adds: a volume may be one of theirs. The rules about
-//! one value are in `rules.txt`, those about several are here.
+//! annotations, volumes, mounts, variables, ports and quantities (`k8s.io/kubernetes/pkg/apis/core/validation`). A mistake is
+//! what every version of Kubernetes refuses, unless another webhook of the cluster may correct it, such as by adding a volume.
+//! The rules about one value are in `rules.txt`, those about several values are here.
 
 use super::rules::{self, list, text};
 use api::{LONGEST_NAME, excerpt, volume::is_scratch};
@@ -27,8 +27,8 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the place of the volume of this name, which is cut if it is longer than any name: one volume can have thousands of
-    /// mistakes.
+    /// Returns the place of the volume of this name. A name that is too long for Kubernetes is cut: one volume can have
+    /// thousands of mistakes, each with the name.
     pub fn volume(name: &str) -> Self {
         Self::Volume(excerpt::beginning(name.to_owned(), LONGEST_NAME))
     }
@@ -109,7 +109,7 @@ fn of_pod(spec: &Value, mistakes: &mut Mistakes) {
     }
 }
 
-/// Checks that no two mounts of a container have one path, and no two ports one name.
+/// Checks that no two mounts of a container have the same path, and no two ports the same name.
 fn of_lists(container: &Value, add: &mut impl FnMut(String, String)) {
     let mut paths = BTreeMap::new();
     for mount in list(&container["volumeMounts"]) {
@@ -134,7 +134,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_kubernetes_refuses_is_found_with_its_place() {
+    fn mistakes_are_found_with_their_place() {
         let good: Value =
             serde_json::from_str(include_str!("../../../tests/data/kubernetes/good.json")).unwrap();
         assert_eq!(mistakes(&good), []);
@@ -148,15 +148,15 @@ mod tests {
         }
     }
 
-    /// A name of some hundred kilobytes took some gigabytes.
+    /// Otherwise a name of some hundred kilobytes would take some gigabytes.
     #[test]
-    fn the_name_of_a_volume_is_not_told_in_full_with_each_of_its_mistakes() {
+    fn a_long_name_of_a_volume_is_cut_in_each_of_its_mistakes() {
         let (name, items) = ("v".repeat(1 << 20), vec![json!({"path": "/"}); 2000]);
         let volume = json!({"name": name, "secret": {"items": items}});
         let found = mistakes(&json!({
             "kind": "Pod", "metadata": {"name": "pi-driver"}, "spec": {"volumes": [volume]},
         }));
-        assert_eq!(found.len(), 2001, "its name, too");
+        assert_eq!(found.len(), 2001, "each item, and the name");
         let told: usize = found.iter().map(|(place, why)| place.to_string().len() + why.len()).sum();
         assert!(told < 3 << 20, "{told}");
     }

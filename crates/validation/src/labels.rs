@@ -6,7 +6,7 @@ use api::{Role, SparkPodSpec, label};
 
 /// Refuses user labels that set another application's name or another value of `launched-by-spark-operator`, and warns
 /// of a submission id. In Kubeflow's operator such labels hide the pods from the operator. This operator would keep its
-/// own values, which is not what the user asked for either.
+/// own values, which is not what the user wrote either.
 pub(super) fn operators(subject: &Subject) {
     let of_application = subject.application.metadata.labels.iter();
     let of_roles =

@@ -12,7 +12,7 @@ mod ignored;
 mod ingress;
 pub mod kubernetes;
 mod labels;
-mod mistakes;
+mod likely_mistakes;
 mod monitoring;
 mod names;
 mod planned;
@@ -36,7 +36,7 @@ use submission::{RoleField, spec_hash::spec_hash};
 
 /// All checks of an application, whether it is applied by itself or is the template of a schedule. The name is checked
 /// separately, before these checks, and the customization of the pods after them: with the planned pods if there are any,
-/// else by a rehearsal.
+/// else with pods of few fields ([`customization::rehearsal`]).
 const CHECKS: [Check; 34] = [
     Check::Whole(program::entry_point),
     Check::Whole(program::local_files),
@@ -54,12 +54,12 @@ const CHECKS: [Check; 34] = [
     Check::Whole(spark_conf::without_effect),
     Check::Whole(spark_conf::unknown),
     Check::OfRole(spark_conf::of_volumes),
-    Check::Whole(mistakes::in_properties),
-    Check::Whole(mistakes::in_arguments),
-    Check::OfRole(mistakes::secrets),
-    Check::OfRole(mistakes::mounts),
-    Check::OfRole(mistakes::containers),
-    Check::Whole(mistakes::images),
+    Check::Whole(likely_mistakes::in_properties),
+    Check::Whole(likely_mistakes::in_arguments),
+    Check::OfRole(likely_mistakes::secrets),
+    Check::OfRole(likely_mistakes::mounts),
+    Check::OfRole(likely_mistakes::containers),
+    Check::Whole(likely_mistakes::images),
     Check::Whole(labels::operators),
     Check::Whole(resources::memory),
     Check::Whole(resources::cores),
@@ -81,7 +81,7 @@ enum Check {
     OfRole(fn(&Subject, Role, &SparkPodSpec)),
 }
 
-/// The path of where the user wrote a value, below the spec, and the value.
+/// The path, below the spec, at which the user wrote a value, and the value.
 type Given<'a> = (String, Cow<'a, str>);
 
 /// The application that the checks examine, and what they have found. The paths of fields are those below the spec.
@@ -124,7 +124,7 @@ impl<'a> Subject<'a> {
         self.findings.borrow_mut().warn(self.field(path), what);
     }
 
-    /// Returns the value of a role's field, else that of its property in sparkConf, with the path of where it stands.
+    /// Returns the value of a role's field, else that of its property in sparkConf, with the path at which it is written.
     fn given(&self, role: Role, field: RoleField) -> Option<Given<'_>> {
         let stated = field.stated(role.pod(&self.spec)).map(|value| (format!("{role}.{field}"), value));
         stated.or_else(|| self.configured(&field.key(role)))
@@ -135,7 +135,7 @@ impl<'a> Subject<'a> {
         self.spec.spark_conf.get(key).map(|value| (property(key), value.into()))
     }
 
-    /// Returns what all checks find, and `further` after them; if the spec is too large for any, that alone.
+    /// Returns the findings of all checks and, after them, of `further`; if the spec is too large to be checked, only that.
     fn examined(self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
         let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());
@@ -159,7 +159,7 @@ fn property(key: &str) -> String {
     format!("sparkConf[{key}]")
 }
 
-/// The greatest size of a spec, in bytes of compact JSON.
+/// The maximum size of a spec, in bytes of compact JSON.
 ///
 /// The API server accepts requests of 3 MiB, and etcd accepts objects of 1.5 MB. `managedFields` in the same object can
 /// be as large as the spec. The data of a run has limits as well: Spark's properties must fit into a ConfigMap of 1
@@ -182,10 +182,10 @@ pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
     excess.is_none() && !is_large
 }
 
-/// Returns the one of `known` from which `given` differs by two letters at most. A known name that ends in a dot is the
-/// beginning of names, whose rest is that of `given`.
+/// Returns the name among `known` from which `given` differs least, by two letters at most. A known name that ends in a dot
+/// is a prefix: only the beginning of `given` is compared, and its rest is appended.
 fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
-    /// No name of Spark's is longer, and whoever writes a longer one shall not keep anybody busy.
+    /// No setting of Spark has a longer name, and the comparison of long names takes long.
     const LONGEST: usize = 100;
     const LETTERS: usize = 2;
     let resembling = known.filter_map(|name| {
@@ -227,7 +227,7 @@ pub fn examine_schedule(
 }
 
 /// Checks that the application can run with the spec that the user wrote, as far as that is known before its run is
-/// planned: who calls this plans the run, and [`examine`] plans one too.
+/// planned: the caller plans the run next. ([`examine`] includes a plan.)
 ///
 /// # Errors
 ///

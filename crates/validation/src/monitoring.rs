@@ -1,4 +1,4 @@
-//! Checks that metrics can be exposed as `spec.monitoring` asks, and that the configuration texts in `spec.monitoring`
+//! Checks that metrics can be exposed as `spec.monitoring` says, and that the configuration texts in `spec.monitoring`
 //! can be parsed.
 
 use super::{Subject, property, rules};
@@ -101,7 +101,7 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
         let file = subject.field(CONFIG_FILE);
         subject.warn(field, format_args!("is ignored: {file} counts"));
     }
-    // Of a key that stands twice the exporter takes the last.
+    // If a key is given twice, the exporter uses the last value.
     let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.

@@ -4,7 +4,7 @@ use super::{Findings, Subject};
 pub use api::is_object_name;
 use api::{LONGEST_LABEL, LONGEST_NAME, conf, is_segment};
 
-/// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are called
+/// Checks that the name of an object of this kind is a DNS-1035 label, as Kubernetes requires for the Services that are named
 /// after it, and has at most `possible` characters.
 pub fn check_name(kind: &str, metadata: &kube_core::ObjectMeta, possible: usize, findings: &mut Findings) {
     let name = metadata.name.as_deref().unwrap_or_default();
@@ -64,7 +64,7 @@ pub fn is_label_key(text: &str) -> bool {
     prefix.is_none_or(is_object_name) && is_label_value(name)
 }
 
-/// Returns a valid label that is similar to `name`; none if there is none.
+/// Returns a valid label that is similar to `name`; `None` if there is none.
 fn label_like(name: &str) -> Option<String> {
     let dashed: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();

@@ -1,5 +1,5 @@
-//! Plans a run of the application, and checks what would be created by the rules of Kubernetes: what the operator would
-//! find when it submits the application is told when the application is applied.
+//! Plans a run of the application, and checks the planned objects by the rules of Kubernetes: mistakes that would appear at
+//! the submission are reported when the application is applied.
 
 use super::{
     Subject, Validated, customization,
@@ -12,7 +12,7 @@ use spark_client::{NotNative, Objects, Submission};
 use std::{cell::LazyCell, collections::BTreeMap};
 use submission::{field_of, model, model_submission, stated_in};
 
-/// What becomes of files of the user's machine that an application names.
+/// What happens to files on the user's machine that an application names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Files {
     /// They are uploaded before the application is applied.
@@ -21,8 +21,8 @@ pub enum Files {
     Stay,
 }
 
-/// Adds what the plan finds, if nothing was found before: a mistake would be told twice, in two ways. Without planned pods,
-/// adds what their customization would find.
+/// Adds the mistakes in the plan, if there was none before: otherwise, a mistake would be reported twice, in two ways.
+/// Without planned pods, adds the mistakes in the customization of pods.
 pub(super) fn run(subject: &Subject, files: Files) {
     let is_valid = subject.findings.borrow().invalid.is_empty();
     let planned = is_valid.then(|| planned(subject, files)).flatten();
@@ -42,20 +42,20 @@ pub(super) fn run(subject: &Subject, files: Files) {
     }
 }
 
-/// The most plans that are made of one application to find all that they refuse.
+/// The maximum number of plans of one application in order to find all of its mistakes: each plan stops at the first.
 const MOST_PLANS: usize = 10;
-/// The end of the property with the path at which Spark mounts a volume.
+/// The suffix of the property with the path at which Spark mounts a volume.
 const MOUNT_PATH: &str = ".mount.path";
 
-/// Returns the plan, without what was refused of it; none if there is none.
+/// Returns the plan without the properties that were refused; `None` if no plan is possible.
 fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
     let application = with_metadata(subject.application);
     let valid = Validated::vouched(&application);
-    // Returns the field that is refused; none if there is nothing new to say.
-    let told = |problem: NotNative, before: &[String]| {
-        // Only `spark-submit` itself can plan it.
+    // Reports the field that is refused and returns it; `None` if there is nothing new to report.
+    let reported = |problem: NotNative, before: &[String]| {
+        // Otherwise, only `spark-submit` itself can plan the run.
         let NotNative::Refused { field, why } = problem else { return None };
-        // What was left out is missing now.
+        // The refusal only follows from what was left out for this plan.
         if before.iter().any(|left_out| follows(left_out, &field, &why)) {
             return None;
         }
@@ -66,7 +66,7 @@ fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
         Some(field)
     };
     let planned = model_submission(valid, files == Files::AreUploaded);
-    let (run, mut submission) = planned.map_err(|problem| told(problem, &[])).ok()?;
+    let (run, mut submission) = planned.map_err(|problem| reported(problem, &[])).ok()?;
     overridden(subject, &submission.properties);
     start::check(subject, &submission.properties);
     let mut refused = Vec::<String>::new();
@@ -74,7 +74,7 @@ fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
         match model(valid, &run, &submission) {
             Ok(model) => return Some(model),
             Err(problem) => {
-                let field = told(problem, &refused)?;
+                let field = reported(problem, &refused)?;
                 if !leave_out(&field, refused.len(), &mut submission) {
                     return None;
                 }
@@ -104,7 +104,7 @@ fn leave_out(property: &str, number: usize, submission: &mut Submission) -> bool
     }
     let ending = [".py", ".R"].into_iter().find(|ending| property.ends_with(ending));
     let is_main = property == submission.primary_resource && !property.starts_with("local:");
-    // Without a class, it has to be read from the very file.
+    // Without a main class, it has to be read from this very file.
     if !is_main || ending.is_none() && submission.main_class.is_none() {
         return false;
     }
@@ -116,7 +116,7 @@ fn leave_out(property: &str, number: usize, submission: &mut Submission) -> bool
 fn overridden(subject: &Subject, properties: &BTreeMap<String, String>) {
     let spec = &subject.spec;
     for (key, given) in &spec.spark_conf {
-        // The operator adds an option to some.
+        // The operator appends an option to some.
         let is_kept = |value: &String| value == given || value.starts_with(&format!("{given} "));
         let is_lost = properties.get(key).is_some_and(|value| !is_kept(value));
         let field = is_lost.then(|| stated_in(spec, key)).flatten();
@@ -137,9 +137,9 @@ fn with_metadata(application: &SparkApplication) -> SparkApplication {
     application
 }
 
-/// Refuses the application for what Kubernetes refuses of `object`, a pod of `role` or an object beside the driver's pod.
+/// Refuses the application for the mistakes in `object`: a pod of `role`, or an object that is created with the driver's pod.
 fn check(subject: &Subject, object: &Value, role: Option<Role>) {
-    // By their names, and made once: there can be thousands of volumes and as many mistakes.
+    // The positions of volumes by their names, collected once: there can be thousands of volumes and as many mistakes.
     let volumes = LazyCell::new(|| {
         let names = subject.spec.volumes.iter().map(|volume| volume.json()["name"].as_str());
         names
@@ -155,7 +155,7 @@ fn check(subject: &Subject, object: &Value, role: Option<Role>) {
         } else if let Some(role) = role {
             findings.refuse(subject.field(role), format_args!("its pods would have {place}: {why}"));
         } else if findings.invalid.is_empty() || matches!(place, Place::Field(_)) {
-            // Labels of the driver's pod are told of the pod.
+            // Mistakes in labels, which are also those of the driver's pod, are reported for the pod.
             let kind = object["kind"].as_str().unwrap_or_default();
             findings.refuse(subject.root, format_args!("its {kind} would have {place}: {why}"));
         }
@@ -174,8 +174,8 @@ fn images(subject: &Subject, pod: &Value, role: Role) {
     }
 }
 
-/// Returns the field that the user wrote and from which `place` of a pod was made. `position` is that of the last volume of
-/// a name in the spec.
+/// Returns the field that the user wrote and from which `place` of a pod was created. `position` returns the position in the
+/// spec of the last volume with a name.
 fn field(
     subject: &Subject,
     role: Role,

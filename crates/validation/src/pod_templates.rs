@@ -15,7 +15,7 @@ const LARGEST_CONFIG_MAP: usize = 1 << 20;
 const FIELDS: [&str; 5] = ["apiVersion", "kind", "metadata", "spec", "status"];
 
 /// Checks that the version of Spark has templates, and that they are PodTemplateSpecs: the CRD accepts any object in these fields.
-/// Warns of the fields that no pod has: Kubernetes drops them without a word.
+/// Warns of the fields that no pod has: Kubernetes drops them silently.
 pub(super) fn form(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(stated) = pod.template.as_ref().map(|template| template.json()) else { return };
     let path = format!("{role}.template");

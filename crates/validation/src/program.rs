@@ -20,7 +20,7 @@ const MIXED: [&str; 5] = [
     "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
 ];
 
-/// All options of `spark-submit` (`SparkSubmitOptionParser`), one in each line, and before them the short forms of some.
+/// All options of `spark-submit` (`SparkSubmitOptionParser`), one in each line; the short forms come first.
 const OPTIONS: &str = include_str!("options.txt");
 
 /// Refuses a driver that has no pod of its own, and a program that `spark-submit` takes for an option. Warns of a main class that
@@ -49,7 +49,7 @@ pub(super) fn python(subject: &Subject) {
     let spec = &subject.spec;
     let stated = || Some(("pythonVersion".to_owned(), stated(&spec.python_version)?.into()));
     let Some((field, version)) = subject.configured(conf::PYTHON_VERSION).or_else(stated) else { return };
-    // A version that is older than all that are known is submitted as the oldest of them.
+    // A version that is older than all known versions is submitted as the oldest known version.
     let mut numbers = spec.spark_version.split('.');
     let takes_2 = matches!((numbers.next(), numbers.next()), (Some("3"), Some("0") | None));
     if version == "2" && !takes_2 {
@@ -57,7 +57,7 @@ pub(super) fn python(subject: &Subject) {
     }
 }
 
-/// Warns of addresses of files in the image in which the first folder stands where a host would.
+/// Warns of `local://` URIs in which the first folder is at the place of a host.
 pub(super) fn local_files(subject: &Subject) {
     let deps = &subject.spec.deps;
     let main = [("mainApplicationFile", &subject.spec.main_application_file)];
@@ -85,7 +85,7 @@ pub(super) fn java_options(subject: &Subject, role: Role, _: &SparkPodSpec) {
     }
     let heap = subject.given(role, RoleField::Memory).map_or("1g".into(), |(_, heap)| heap);
     let (least, most) = (least_heap(&options), memory::bytes(&heap, false));
-    // The image of Spark sets the heap of executors behind their options.
+    // Spark's image sets the heap of executors after their options, so that it counts.
     if role == Role::Driver && least.zip(most).is_some_and(|(least, most)| least > most) {
         let why = format!("no JVM starts with a heap of `-Xms` that is more than {memory}, `{heap}`");
         subject.refuse(&field, why);
@@ -101,7 +101,7 @@ fn is_hidden(options: &str) -> bool {
     options.contains(['"', '\'', '\\', '{', '$', '@'])
 }
 
-/// Returns the heap with which the JVM begins by its options, in bytes, if that is sure.
+/// Returns the initial heap in the options of a JVM, in bytes, if it is known for certain.
 fn least_heap(options: &str) -> Option<u64> {
     if is_hidden(options) || options.contains("MaxHeapSize") {
         return None;
@@ -111,7 +111,7 @@ fn least_heap(options: &str) -> Option<u64> {
     if is_plain { size.parse().ok() } else { memory::bytes(size, false) }
 }
 
-/// Returns the first word among the options of a JVM that is no option, if that is sure.
+/// Returns the first word among the options of a JVM that is certainly no option.
 fn no_option(options: &str) -> Option<&str> {
     /// The options of `java` whose value may be the next word, besides those that begin with `--`.
     const WITH_VALUE: [&str; 3] = ["-classpath", "-cp", "-p"];
@@ -132,8 +132,8 @@ pub(super) fn arguments(subject: &Subject) {
         let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
         if OPTIONS.lines().any(|option| option == name) {
             let why = format_args!(
-                "`{name}` would be taken for an option of spark-submit, which reads those behind the main file as \
-                 well where the main class is {class}: write it as a field or into sparkConf"
+                "`{name}` would be taken for an option of spark-submit, which also reads options after \
+                 mainApplicationFile if the main class is {class}: write it as a field or into sparkConf"
             );
             subject.refuse(format_args!("arguments[{i}]"), why);
         }

@@ -119,7 +119,7 @@ pub(super) fn limits(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     }
     let bytes = |given: Option<Given>| given.and_then(|(_, text)| line(subject).bytes(&text));
     let heap = bytes(subject.given(role, RoleField::Memory)).unwrap_or_default();
-    // What Spark adds at least, unless the user or the admin has lowered that.
+    // The overhead that Spark adds at least, unless the user or the admin has lowered that minimum.
     let is_lowered = subject.spec.spark_conf.keys().any(|key| key.ends_with(conf::MEMORY_OVERHEAD_LEAST));
     let least = if heap == 0 || is_lowered { 0 } else { memory::OVERHEAD_LEAST << 20 };
     let overhead = bytes(settled(subject, role, RoleField::MemoryOverhead)).unwrap_or(least);
@@ -139,7 +139,7 @@ fn settled<'s>(subject: &'s Subject, role: Role, field: RoleField) -> Option<Giv
     subject.given(role, field).filter(|(_, text)| !is_substituted(text))
 }
 
-/// Returns the number of executors; none if dynamic allocation is on, so that the number follows the work.
+/// Returns the number of executors; `None` if it is not given, or if dynamic allocation is on and changes it.
 fn instances<'s>(subject: &'s Subject) -> Option<Given<'s>> {
     let stated = subject.spec.executor.instances;
     let stated = stated.map(|count| ("executor.instances".to_owned(), count.to_string().into()));

@@ -6,8 +6,8 @@ use core::net::IpAddr;
 use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
-/// The rules: for each the kind of value, the way to what is checked, the name of the rule, and the words about what breaks it.
-/// The first lines of the file say how to read them. It is split once, since an object can have thousands of values to check.
+/// The rules: for each the kind of value, the path of the checked values, the name of the rule, and the message. The first lines
+/// of the file describe these. The file is split once, since an object can have thousands of values to check.
 static RULES: LazyLock<Vec<[&str; 4]>> = LazyLock::new(|| {
     let lines = include_str!("rules.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let columns = lines.map(|line| line.splitn(4, ' ').collect::<Vec<_>>());
@@ -49,30 +49,31 @@ impl Rule<'_> {
             return;
         }
         let (step, rest) = path.split_at(path.find(['.', ':']).unwrap_or(path.len()));
-        let (is_told, rest) = (!rest.starts_with(':'), rest.get(1..).unwrap_or_default());
-        let mut go_on = |at: &dyn Fn() -> String, inner: &Value, path: &str, item: &Value| {
+        let (is_in_path, rest) = (!rest.starts_with(':'), rest.get(1..).unwrap_or_default());
+        let mut descend = |at: &dyn Fn() -> String, inner: &Value, path: &str, item: &Value| {
             self.check(inner, path, item, &mut |below, why| {
-                found(if is_told { at() + &below } else { at() }, why);
+                found(if is_in_path { at() + &below } else { at() }, why);
             });
         };
         match step {
             "*" => {
                 for (i, inner) in list(value).enumerate() {
-                    go_on(&|| format!("[{i}]"), inner, rest, inner);
+                    descend(&|| format!("[{i}]"), inner, rest, inner);
                 }
                 for (key, inner) in entries(value) {
-                    go_on(&|| format!("[{key}]"), inner, rest, item);
+                    descend(&|| format!("[{key}]"), inner, rest, item);
                 }
             }
             "**" => {
-                go_on(&String::new, value, rest, value);
+                descend(&String::new, value, rest, value);
                 for (i, inner) in list(value).enumerate() {
-                    go_on(&|| format!("[{i}]"), inner, path, item);
+                    descend(&|| format!("[{i}]"), inner, path, item);
                 }
-                // The keys of labels are no fields, and no field of Kubernetes is longer: each mistake below has its name.
+                // The keys in `matchLabels` are no fields, and no field of Kubernetes has a longer name. (The path of each
+                // mistake below contains the name.)
                 let is_field = |name: &str| name != "matchLabels" && name.len() <= LONGEST_LABEL;
                 for (field, inner) in entries(value).filter(|(field, _)| is_field(field)) {
-                    go_on(&|| format!(".{field}"), inner, path, item);
+                    descend(&|| format!(".{field}"), inner, path, item);
                 }
             }
             "@" => {
@@ -86,20 +87,20 @@ impl Rule<'_> {
                 for field in fields.split('|') {
                     let inner = &value[field];
                     if rest.is_empty() || !inner.is_null() {
-                        go_on(&|| format!(".{field}"), inner, rest, item);
+                        descend(&|| format!(".{field}"), inner, rest, item);
                     }
                 }
             }
         }
     }
 
-    /// Returns what is wrong with a value, which is `text` if it is a text or a key; none if nothing is.
+    /// Returns what is wrong with a value, which is `text` if it is a text or a key; `None` if nothing is.
     fn mistake(&self, value: &Value, text: &str, item: &Value) -> Option<String> {
         if is_kept(self.name, value, text) {
             return None;
         }
         let number = value.is_number().then(|| value.to_string());
-        // All at once: the text may have such words in it, thousands of times.
+        // All placeholders are replaced in one pass: the value may itself contain them, thousands of times.
         let words = self.words.split(['<', '>']).map(|word| match word {
             "value" => number.as_deref().unwrap_or(text),
             "name" | "operator" => self::text(item, word),
@@ -131,7 +132,7 @@ fn is_kept(rule: &str, value: &Value, text: &str) -> bool {
             text.len() <= LONGEST_PORT_NAME && is_segment(text) && !text.contains("--") && has_letter
         }
         "label-key" => is_label_key(text),
-        // Kubernetes looks at the keys of annotations in lower case.
+        // Kubernetes checks the keys of annotations in lower case.
         "annotation-key" => is_label_key(&text.to_lowercase()),
         "label-value" => is_label_value(text),
         "address" => is_address(text),
@@ -204,7 +205,7 @@ pub(super) fn text<'v>(object: &'v Value, field: &str) -> &'v str {
 mod tests {
     use super::*;
 
-    /// A name that is no rule's would let every value be.
+    /// A misspelt name of a rule would accept every value.
     #[test]
     fn every_line_of_the_table_refuses_something() {
         let exists = json!({
@@ -219,9 +220,9 @@ mod tests {
         }
     }
 
-    /// A name of some hundred kilobytes made a message of some gigabytes.
+    /// Otherwise a name of some hundred kilobytes would make a message of some gigabytes.
     #[test]
-    fn the_words_about_a_value_are_not_longer_because_they_are_in_the_value() {
+    fn placeholders_inside_a_value_are_not_replaced() {
         let name = "<name>".repeat(1000);
         let key = "k".repeat(1000);
         let nodes = vec![json!({"key": "k", "operator": "<operator>"}); 100];

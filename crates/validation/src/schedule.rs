@@ -91,7 +91,7 @@ pub(super) fn check(
         "failedRunHistoryLimit": spec.failed_run_history_limit,
     });
     rules::check("Schedule", &given, &mut |field, what| findings.warn(format_args!("spec{field}"), what));
-    // Kueue resumes what has a queue.
+    // Kueue resumes applications in a queue.
     let is_queued = metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label::QUEUE_NAME));
     if spec.template.suspend == Some(true) && !is_queued {
         let what = "each application waits until somebody resumes it; `spec.suspend` stops the schedule";
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suffix_is_the_slot_in_the_unit_and_as_long_as_is_said() {
+    fn a_suffix_is_the_slots_time_in_the_unit_and_has_the_expected_length() {
         let slot = Timestamp::from_second(1_767_225_600).unwrap();
         for (precision, time) in [
             (Precision::Nanos, "1767225600000000000"),

@@ -29,9 +29,9 @@ pub(super) fn denied(subject: &Subject) {
 }
 
 /// Refuses annotations of the contract in `sparkConf` and in the annotations of a role. The operator writes these
-/// annotations into the pod template, but in Spark an annotation from the configuration overrides the template. Refuses the
-/// mark of a driver whose executors' template can be written anew there, too, and in its template: another driver would be
-/// taken for one.
+/// annotations into the pod template, but in Spark an annotation from the configuration overrides the template. Also refuses,
+/// for drivers and in their templates too, the annotation of drivers whose executors' template can be rewritten: another
+/// driver would be taken for one of these.
 pub(super) fn contract(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let prefix = conf::kubernetes(role, conf::ANNOTATION_PREFIX);
     let configured = subject.spec.spark_conf.keys().filter_map(|key| key.strip_prefix(&prefix));
@@ -39,7 +39,7 @@ pub(super) fn contract(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let stated = pod.annotations.keys().map(|key| (format!("{role}.annotations"), key.as_str()));
     for (field, key) in configured.chain(stated) {
         if pod_customization::is_of_contract(key) {
-            let why = "is the operator's: say it in the field of spec that it is made from";
+            let why = "is the operator's: write the field of spec from which it is created";
             subject.refuse(field, format_args!("`{key}` {why}"));
         } else if key == annotation::TEMPLATE && role == Role::Driver {
             subject.refuse(field, format_args!("`{key}` is the operator's: take it out"));
@@ -63,11 +63,11 @@ pub(super) fn references(subject: &Subject) {
     }
 }
 
-/// The most elements of a list each of which becomes a part of a pod. An element of two bytes takes more than 1 KiB of a planned
-/// pod, and the API server stores no pod with some thousand directories.
+/// The maximum number of elements of a list that become parts of a pod. An element of two bytes takes more than 1 KiB of a
+/// planned pod, and the API server stores no pod with some thousand directories.
 const MOST_ELEMENTS: usize = 1000;
 
-/// Refuses lists in one text that make a pod too large to be planned.
+/// Refuses comma-separated lists that make a pod too large to be planned.
 pub(super) fn lists(subject: &Subject) {
     let refuse = |path: String, elements: usize| {
         if elements > MOST_ELEMENTS {
@@ -119,7 +119,7 @@ pub(super) fn without_effect(subject: &Subject) {
 /// Warns of settings of Spark on Kubernetes that this version of Spark does not have, and so ignores.
 pub(super) fn unknown(subject: &Subject) {
     let (line, note) = spark_client::Line::nearest(&subject.spec.spark_version);
-    // Settings of a version that is not known are not known either.
+    // The settings of an unknown version are not known.
     if note.is_some() {
         return;
     }
@@ -140,7 +140,8 @@ pub(super) fn unknown(subject: &Subject) {
     }
 }
 
-/// Returns the advice to write what is meant, if anything is. Of warnings that are not listed nobody reads it.
+/// Returns the advice to write what is probably meant, if that is known. Empty if the list of warnings is full: users do not
+/// see further ones.
 fn advice(subject: &Subject, meant: impl FnOnce() -> Option<String>) -> String {
     let is_listed = !subject.findings.borrow().is_full();
     is_listed.then(meant).flatten().map_or_else(String::new, |meant| format!(": write {meant}"))
@@ -158,7 +159,7 @@ fn instead_of(subject: &Subject, setting: &str) -> Option<String> {
         |path: &String| path.rsplit('.').next().zip(first).is_some_and(|(a, b)| a.eq_ignore_ascii_case(b));
     let roles = Role::ALL.into_iter().filter(|it| role.is_none_or(|role| role == *it));
     let mut meant: Vec<_> = roles.filter_map(|role| fields(role).find(is_meant)).collect();
-    // The roles share some.
+    // Some fields are the same for both roles.
     meant.dedup();
     let meant: Vec<_> = meant.into_iter().map(|path| subject.field(path)).collect();
     (!meant.is_empty()).then(|| meant.join(" and "))
@@ -184,8 +185,8 @@ pub(super) fn of_volumes(subject: &Subject, role: Role, _: &SparkPodSpec) {
     }
 }
 
-/// The kinds of volumes whose settings are known, and these settings (`KubernetesVolumeUtils`): one that ends in a dot is
-/// the beginning of settings.
+/// The kinds of volumes whose settings are known, and these settings (`KubernetesVolumeUtils`): one that ends in a dot is a
+/// prefix of settings.
 const VOLUMES: [&str; 4] = ["emptyDir", "hostPath", "nfs", "persistentVolumeClaim"];
 const VOLUME_SETTINGS: &str = include_str!("volume-settings.txt");
 
@@ -195,9 +196,9 @@ mod tests {
     use crate::{Files, examine};
     use serde_json::{from_value, json};
 
-    /// A list of 256 KiB made pods of a gigabyte.
+    /// Otherwise a list of 256 KiB would make pods of a gigabyte.
     #[test]
-    fn no_list_makes_more_of_a_pod_than_a_pod_can_have() {
+    fn lists_that_make_a_pod_too_large_are_refused() {
         let invalid = |elements: usize| {
             let list = |of: &str| (0..elements).map(|i| format!("{of}{i}")).collect::<Vec<_>>().join(",");
             let application = json!({

@@ -1,15 +1,15 @@
 //! Warns of properties with which no driver of Spark starts, or none of its executors: what Spark 3.5 to 4.2 check when
 //! they begin (`SparkConf.validateSettings`, `SparkContext`, `ResourceUtils`, `ExecutorAllocationManager`, the feature
 //! steps of executors, and the entries of `org.apache.spark.internal.config` and `SQLConf`). The properties are those of
-//! the plan, from all fields; what is missing there may stand in the admin's `spark-defaults.conf`, so that nothing is
-//! said of it. What submission itself refuses is refused by the plan.
+//! the plan, from all fields; a property that is missing there may be in the admin's `spark-defaults.conf`, so that there
+//! is no warning about it. What submission itself refuses is refused by the plan.
 
 use super::Subject;
 use api::{Role, conf, volume::ON_DEMAND};
 use spark_client::{Line, list_elements};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Warns of what `properties`, from which the driver was planned, say wrong.
+/// Warns of mistakes in `properties`, from which the driver was planned.
 pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>) {
     let start = Start { subject, properties, line: Line::nearest(&subject.spec.spark_version).0 };
     start.values();
@@ -23,19 +23,19 @@ pub(super) fn check(subject: &Subject, properties: &BTreeMap<String, String>) {
     start.texts();
 }
 
-/// The settings that users write most, and what Spark takes.
+/// The settings that users write most, and the values that Spark accepts.
 const VALUES: &str = include_str!("start.txt");
-/// The placeholder in the name of a claim for the number of the executor.
+/// The text in the name of a claim that Spark replaces by the number of the executor.
 const EXECUTOR_ID: &str = "SPARK_EXECUTOR_ID";
 /// With one of these settings Spark starts with a heap of any size.
 const ANY_HEAP: [&str; 2] = ["spark.testing.memory", "spark.testing.reservedMemory"];
-/// The smallest heap with which Spark starts, in bytes. It wants 1.5 times the 300 MiB that it reserves of what the JVM
-/// leaves of the heap (`UnifiedMemoryManager`), and in a pod as small, the JVM leaves a survivor space aside.
+/// The smallest heap with which Spark starts, in bytes. Spark reserves 300 MiB and requires 1.5 times as much of the heap
+/// that the JVM reports (`UnifiedMemoryManager`), which in so small a pod does not include a survivor space.
 const SMALLEST_HEAP: u64 = 466 << 20;
 const OF_DYNAMIC_ALLOCATION: &str = "spark.dynamicAllocation.";
 const SECOND: u64 = 1_000;
 
-/// Returns what is wrong with the value of a setting of which Spark takes `what`; none if nothing is.
+/// Returns what is wrong with the value of a setting for which Spark accepts `what`; `None` if nothing is.
 fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) -> Option<String> {
     let kind = what.next()?;
     if kind == "word" {
@@ -60,7 +60,7 @@ fn mistake<'w>(mut what: impl Iterator<Item = &'w str>, text: &str, line: Line) 
     (!is_within).then(|| "is out of bounds".to_owned())
 }
 
-/// Returns a size in bytes, without its sign; none if Spark does not take it. A number without a unit counts in `unit`.
+/// Returns a size in bytes, without its sign; `None` if Spark does not accept it. A number without a unit counts in `unit`.
 fn size(text: &str, unit: &str, line: Line) -> Option<u64> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
@@ -68,8 +68,8 @@ fn size(text: &str, unit: &str, line: Line) -> Option<u64> {
     line.bytes(with_unit.as_deref().unwrap_or(text))
 }
 
-/// Returns a time in milliseconds; none if Spark does not take it (`JavaUtils.timeStringAs`). A number without a unit counts in
-/// `unit`.
+/// Returns a time in milliseconds; `None` if Spark does not accept it (`JavaUtils.timeStringAs`). A number without a unit
+/// counts in `unit`.
 fn time(text: &str, unit: &str) -> Option<u64> {
     let lower = text.trim().to_ascii_lowercase();
     let (digits, suffix) = lower.split_at(lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len()));
@@ -142,8 +142,8 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The driver's JVM gets its heap as it is written, and Spark takes the executors' for bytes here, though for MiB where
-    /// it asks for their pods.
+    /// The driver's JVM gets the heap as it is written. Spark takes an executors' heap without a unit for bytes here, but for
+    /// MiB in the requests of their pods.
     fn heaps(&self) {
         let takes_any = ANY_HEAP.iter().any(|key| self.has(key));
         for role in Role::ALL {
@@ -236,7 +236,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Spark makes a claim on demand only if it knows both class and size.
+    /// Spark creates a claim only if it knows both class and size.
     fn claims(&self) {
         const CLAIM: &str = ".options.claimName";
         let is_one =
@@ -251,11 +251,11 @@ impl<'a> Start<'a> {
                 let is_shared = role == Role::Executor && !is_one && !name.contains(EXECUTOR_ID);
                 if name.contains(ON_DEMAND) {
                     for option in lacking {
-                        self.warn(key, format_args!("nobody makes this claim without {option}"));
+                        self.warn(key, format_args!("this claim is not created without {option}"));
                     }
                 } else if is_shared && lacking.is_empty() {
                     let why = format_args!("write {ON_DEMAND}, or no storageClass");
-                    self.warn(key, format_args!("only one executor makes `{name}`: {why}"));
+                    self.warn(key, format_args!("only one pod can create `{name}`: {why}"));
                 }
             }
         }

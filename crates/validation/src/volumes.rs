@@ -7,8 +7,8 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use submission::volumes as scratch;
 
-/// Checks that each mount of a volume in the spec has its own path, and those of scratch space a volume: Spark mounts these
-/// itself, as its configuration says.
+/// Checks that each mount of a volume in the spec has its own path, and that each mount of scratch space has a volume that
+/// Spark can mount: Spark mounts scratch space itself, as its configuration says.
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let of_spec = scratch::by_name(&subject.spec);
     let mut taken = BTreeSet::new();
@@ -30,7 +30,7 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
             subject.refuse("volumes", format_args!("`{name}` {why}"));
         }
         if !is_scratch && found["persistentVolumeClaim"]["claimName"] == volume::ON_DEMAND {
-            let what = "is made for volumes called `spark-local-dir-…` and those in sparkConf alone";
+            let what = "claims are created only for volumes `spark-local-dir-…` and those in sparkConf";
             subject.warn("volumes", format_args!("{} {what}", volume::ON_DEMAND));
         }
         let path = mount["mountPath"].as_str().unwrap_or_default();
@@ -57,7 +57,7 @@ pub(super) fn left_out(subject: &Subject, role: Role, pod: &Value) {
 
 /// Warns of volumes with different contents and one name.
 pub(super) fn names(subject: &Subject) {
-    // Contains, for each name, the first volume with that name; none once a different volume with that name has been
+    // Contains, for each name, the first volume with that name; `None` once a different volume with that name has been
     // found.
     let mut by_name: BTreeMap<Option<&str>, Option<&Value>> = BTreeMap::new();
     for volume in subject.spec.volumes.iter().map(|volume| volume.json()) {

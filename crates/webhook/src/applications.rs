@@ -1,4 +1,4 @@
-//! Reviews applications and schedules: fills in defaults, and says what is checked of each.
+//! Reviews applications and schedules: fills in defaults, and lists the checks of each kind.
 
 use super::{
     checks::Checks,
@@ -43,8 +43,8 @@ pub(super) static SCHEDULE: Checks<ScheduledSparkApplication> = Checks {
 /// deleted (state Invalidating). In a later state, the added fields would look like an edit by the user. Kubeflow's
 /// operator has the same rule.
 ///
-/// An application in which what defaults depend on cannot be read stays unchanged: the API server checks the object next
-/// and names every field that does not match the CRD, which is more than this webhook could report.
+/// An application stays unchanged if a field on which defaults depend cannot be read: the API server checks the object
+/// next and names every field that does not match the CRD, which is more than this webhook could report.
 pub(super) fn completed(change: &Change) -> Decision {
     // The state is read from the stored object, because the API server drops the status of a new object.
     let state = change.old["status"]["applicationState"]["state"].as_str().unwrap_or_default();
@@ -55,8 +55,8 @@ pub(super) fn completed(change: &Change) -> Decision {
     let mut completed = sent.clone();
     let Some(Ok(())) = completed["spec"].as_object_mut().map(fill_in) else { return Decision::ALLOWED };
     let patch = json_patch::diff(&sent, &completed);
-    // A default would replace what is written and was not copied. That is of another type than the field, which the API server
-    // reports after this.
+    // A default would replace a value that the user wrote and that was not copied. Such a value has the wrong type for its
+    // field, which the API server reports next.
     let mut added = patch.0.iter().filter(|operation| matches!(operation, PatchOperation::Add(_)));
     if added.any(|added| change.object.pointer(added.path().as_str()).is_some()) {
         return Decision::ALLOWED;
@@ -64,8 +64,8 @@ pub(super) fn completed(change: &Change) -> Decision {
     Decision::Admitted { patch, warnings: Vec::new() }
 }
 
-/// Returns an object without lists and without what is nested by more than so many levels. There are no defaults in these parts
-/// of a spec, and none depend on them; they may be large and are not copied.
+/// Returns `value` without lists and without objects that are nested by more than `levels`. These parts of a spec contain no
+/// defaults, and no default depends on them; they may be large and are not copied.
 fn shallow(value: &Value, levels: usize) -> Value {
     let Value::Object(fields) = value else { return value.clone() };
     let is_kept = |field: &Value| !field.is_array() && (levels > 0 || !field.is_object());
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_of_a_part_are_those_of_the_whole() {
+    fn a_shallow_copy_of_a_spec_gets_the_defaults_of_the_whole_spec() {
         let cases = include_str!("../../../tests/data/defaults/parts.json");
         for spec in serde_json::from_str::<Vec<Value>>(cases).unwrap() {
             let filled = |part: Value| {

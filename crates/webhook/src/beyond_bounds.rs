@@ -1,9 +1,9 @@
-//! Reads reviews with objects that are beyond the bounds of what is read (or nested deeper than `serde_json` allows):
-//! only the parts that the decision needs, and the path that is too much.
+//! Reads reviews with objects that exceed [`Bounds`] (or are nested deeper than `serde_json` allows): only the parts that
+//! the decision needs, and the path at which a bound is exceeded.
 //!
 //! The user who sends such an object gets a refusal that names the mistake, as for every other mistake. If the answer
 //! were not an AdmissionReview, the API server would report to the user that the webhook failed. In this module objects
-//! stay JSON text, which `serde_json` skips whatever it has.
+//! stay JSON text, which `serde_json` can skip whatever it contains.
 
 use super::object::Object;
 use api::{Bounds, Excess};
@@ -13,9 +13,9 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// The fields of an object, as JSON text.
 type Fields<'t> = BTreeMap<Cow<'t, str>, &'t RawValue>;
 
-/// Returns what there is of the new object in a review of these objects, and what in it is beyond its bounds if it is to be
-/// refused for that; none if both objects are within their bounds. The new object is null if it is refused, or if the review
-/// is to be allowed without a check.
+/// Returns the new object, and the excess for which it is to be refused, if there is one; `None` if both the new and the old
+/// object are within their bounds. The new object is null if it is to be refused, or if the review is to be allowed without
+/// a check.
 pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option<(Object, Option<Excess>)> {
     let excess = [object, old].map(|object| Bounds::OBJECT.excess(object?.get(), ""));
     let [new, old] = [object, old].map(fields);
@@ -29,7 +29,7 @@ pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option
         [None, None] => None,
         _ if is_kept => Some((Object::default(), None)),
         [Some(excess), _] => Some((Object::default(), Some(excess))),
-        // The user corrects a stored object.
+        // The stored object exceeds its bounds, and this update corrects that.
         [None, Some(_)] => {
             let object = object.map(|object| serde_json::from_str(object.get())).transpose().ok()?;
             Some((object.unwrap_or_default(), None))
@@ -37,7 +37,7 @@ pub(super) fn found(object: Option<&RawValue>, old: Option<&RawValue>) -> Option
     }
 }
 
-/// Returns the fields of an object; none of what is no object.
+/// Returns the fields of an object; empty if it is not an object.
 fn fields(object: Option<&RawValue>) -> Fields<'_> {
     object.and_then(|object| serde_json::from_str(object.get()).ok()).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! Receives the bodies of requests and sends those of answers, with a limit of time and size for each body of a request,
-//! and a memory limit for all bodies together. Answers that nobody takes end with their connection: see [`Use`].
+//! and a memory limit for all bodies together. An answer that its client does not read ends with the connection: see
+//! [`Use`].
 
 use super::connection_limit::Use;
 use axum::{
@@ -14,21 +15,22 @@ use std::{collections::BTreeMap, convert::Infallible, iter, sync::Arc, time::Dur
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// The largest body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update contains two objects.
+/// The maximum size of a request's body, in bytes. An object has at most 1.5 MiB in etcd, and the review of an update
+/// contains two objects.
 const LARGEST: usize = 4 << 20;
-/// The most bytes that incomplete bodies and answers that nobody has taken may have in memory, all together. Only
+/// The maximum size, in bytes, of all incomplete bodies and all answers that clients have not read, together. Only
 /// requests that begin and then stall, and clients that do not read, reach this limit: usually both take milliseconds.
 const LARGEST_TOGETHER: usize = 32 << 20;
-/// The approximate memory, in bytes, of a request beside its head and body, and of a header beside its text.
+/// The approximate memory, in bytes, of a request in addition to its head and body, and of a header in addition to its text.
 const EACH: usize = 4 << 10;
 const EACH_HEADER: usize = 128;
 /// How long a body may take to arrive. By default an API server waits 10 s for an answer, with the operator's manifests
 /// 5 s.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// How much of an answer is handed over at once.
+/// How many bytes of an answer are passed to the connection at once.
 const PART: usize = 16 << 10;
 
-/// The bodies that are still arriving, and the answers that nobody has taken.
+/// The bodies that are still arriving, and the answers that clients have not read.
 #[derive(Default)]
 pub(super) struct Bodies(Mutex<UnderWay>);
 
@@ -36,10 +38,10 @@ pub(super) struct Bodies(Mutex<UnderWay>);
 struct UnderWay {
     /// The number of the latest body.
     last: u64,
-    /// What all bodies have together.
+    /// The size of all bodies together.
     bytes: usize,
-    /// What each body has, and its signal, in the order in which the bodies have begun. A request whose signal is cancelled
-    /// is refused, and the connection of an answer is closed.
+    /// The size of each body, and its signal, in the order in which the bodies have begun. If the signal is cancelled, a
+    /// request is refused, and the connection of an answer is closed.
     bodies: BTreeMap<u64, (usize, CancellationToken)>,
 }
 
@@ -49,7 +51,7 @@ struct Held {
     number: u64,
 }
 
-/// The bytes of an answer, of which each part that is not sent keeps the whole in memory.
+/// The bytes of an answer. Each part that is not sent yet keeps the whole answer in memory.
 struct Unsent {
     bytes: Bytes,
     #[expect(dead_code, reason = "counts as long as it lives")]
@@ -76,7 +78,7 @@ pub(super) enum Refused {
     TooLarge,
     #[error("the body has not arrived within {} s", DEADLINE.as_secs())]
     TooSlow,
-    #[error("too many bodies are arriving at once, and this one has been for longest")]
+    #[error("too many bodies are arriving at once, and this one has been arriving for longest")]
     Evicted,
     #[error("the body has not arrived: {0}")]
     Broken(#[from] axum::Error),
@@ -103,7 +105,8 @@ impl Bodies {
         }
     }
 
-    /// Returns the body of an answer over a connection: its parts, one after the other. It counts until the last one is sent.
+    /// Returns the body of an answer, which is sent in parts over the connection `used`. It counts until its last part is
+    /// sent.
     pub(super) fn answer(self: &Arc<Self>, bytes: Bytes, used: &Arc<Use>) -> Body {
         used.given(1);
         let (held, used) = (self.begun(used.evicted.clone(), bytes.len()), Arc::clone(used));
@@ -130,7 +133,7 @@ impl Bodies {
 
 impl Held {
     async fn whole(&self, body: Incoming) -> Result<Bytes, Refused> {
-        // A stream of its parts without trailers.
+        // A stream of the body's parts without trailers.
         let mut body = Body::new(body).into_data_stream();
         let first = body.try_next().await?.unwrap_or_default();
         if body.is_end_stream() {
@@ -150,8 +153,8 @@ impl Held {
         Ok(whole.into())
     }
 
-    /// Records that there are `more` bytes. As long as several bodies together are then too large, the one that has been
-    /// under way for the longest time is given up.
+    /// Records that there are `more` bytes of this body. As long as all bodies together are then too large, the one that has
+    /// been under way for the longest time is evicted.
     fn holds(&self, more: usize) {
         let mut guard = self.all.0.lock();
         let UnderWay { bytes, bodies, .. } = &mut *guard;

@@ -1,5 +1,6 @@
-//! Checks objects of all kinds in the same order: the spec itself, what extensions read of it, the rights of the user who
-//! exposes what it runs, and the quotas. A check follows only if those before it have found no mistake.
+//! Checks objects of all kinds in the same order: the spec itself, the fields that extensions read, the rights of the user
+//! who exposes a driver or a server outside the cluster, and the quotas. Each check runs only if those before it have found
+//! no mistake.
 
 use super::{
     decision::{Change, Decision},
@@ -14,28 +15,28 @@ use serde_json::Value;
 use submission::{SubmissionEnvironment, exposure::ExposureRight};
 use validation::{Findings, Invalid};
 
-/// What is checked of a kind of object. Functions of two objects get the stored one and the new one.
+/// The checks of a kind of object. Functions of two objects get the stored one and the new one.
 pub(super) struct Checks<K> {
-    /// The path of the spec of which extensions read fields; none if they read no fields of this kind.
+    /// The path of the spec of which extensions read fields; `None` if they read no fields of this kind.
     pub of_extensions: Option<&'static str>,
     /// Whether an update does not change what runs, so that there is nothing to refuse.
     pub is_same: fn(&K, &K) -> bool,
     /// Returns what is wrong with the object itself.
     pub examine: fn(&K, &Reviews) -> Findings,
-    /// Returns the warning about what an update does to what runs; none if it does nothing to it.
+    /// Returns the warning about the effect of an update on the present run or server; `None` if there is none.
     pub effect: fn(&K, &K) -> Option<String>,
     /// Returns the rights that a change needs.
     pub exposure_rights: fn(Option<&K>, &K) -> Vec<ExposureRight>,
     /// Whether a change leads to new pods, so that the quotas must have room for them.
     pub needs_room: fn(Option<&K>, &K) -> bool,
-    /// Returns what a change would exceed, or the reason why none is allowed while that is unknown.
+    /// Returns the quotas that a change would exceed, or the reason why it is refused while these are unknown.
     pub exceeded: fn(Option<&K>, &K, &Room<'_>) -> Exceeded,
 }
 
-/// What a change would exceed, or the reason why that is unknown.
+/// The quotas that a change would exceed, or the reason why these are unknown.
 type Exceeded = Result<Vec<Invalid>, String>;
 
-/// The quotas of a namespace, and what it depends on which resources pods request.
+/// The quotas of a namespace, and the settings on which the resource requests of pods depend.
 pub(super) struct Room<'a> {
     pub quotas: &'a [ResourceQuota],
     pub environment: Result<SubmissionEnvironment, String>,
@@ -45,12 +46,12 @@ pub(super) struct Room<'a> {
 }
 
 impl<K: DeserializeOwned + Resource + Send + Sync> Checks<K> {
-    /// Decides about a change of an object that should be a `K`.
+    /// Returns the decision about a change of an object that should be a `K`.
     pub(super) async fn decided(&self, change: &Change<'_>) -> Decision {
         self.findings(change).await.map_or_else(|refused| refused, Decision::of)
     }
 
-    /// Returns what the checks have found. The error is a decision that is no list of mistakes.
+    /// Returns the findings of the checks. The error is a decision that is not based on findings.
     ///
     /// The spec of an object that is being deleted is not examined, nor that of an update which does not change what runs: if
     /// an invalid object was stored before this webhook was installed, users must still be able to remove its finalizers,
@@ -64,15 +65,15 @@ impl<K: DeserializeOwned + Resource + Send + Sync> Checks<K> {
             Err(_) if is_kept => return Ok(Findings::default()),
             Err(error) => return Err(Decision::Unreadable(error.to_string())),
         };
-        // An object is in the namespace of the request, also if its metadata names none.
+        // An object whose metadata has no namespace is in the namespace of the request.
         new.meta_mut().namespace.get_or_insert_with(|| change.namespace.to_owned());
-        // One that cannot be read counts as none.
+        // A stored object that cannot be read counts as absent.
         let old = K::deserialize(stored).ok();
         let old = old.as_ref();
         let mut found = Findings::default();
         if !is_kept && !old.is_some_and(|old| (self.is_same)(old, &new)) {
             found = (self.examine)(&new, reviews);
-            // It is the first one, because the API server drops the last warnings if all together exceed 4 KiB.
+            // This warning is put first, because the API server drops the last ones if all together exceed 4 KiB.
             found.warnings.splice(..0, old.and_then(|old| (self.effect)(old, &new)));
         }
         if let Some(path) = self.of_extensions.filter(|_| found.invalid.is_empty() && !is_going) {
@@ -100,7 +101,7 @@ impl<K: DeserializeOwned + Resource + Send + Sync> Checks<K> {
         Ok(found)
     }
 
-    /// Returns what a change would exceed of the quotas of its namespace, or the reason why none is allowed while that is
+    /// Returns the quotas of its namespace that a change would exceed, or the reason why it is refused while these are
     /// unknown.
     async fn over_quota(
         &self,
@@ -123,12 +124,12 @@ impl<K: DeserializeOwned + Resource + Send + Sync> Checks<K> {
     }
 }
 
-/// Adds what the extensions find in the fields that only they read, if the change sets these anew.
+/// Adds the findings of extensions in the fields that only they read, if the change creates or edits these fields.
 fn of_extensions(change: &Change<'_>, path: &str, found: &mut Findings) {
     for extension in change.reviews.extensions.iter() {
         let fields = |object: &Value| {
             let spec = path.split('.').fold(object, |value, field| &value[field]);
-            // An empty text counts as none.
+            // An empty string counts as absent.
             let given = |field: &str| Some(spec[field].clone()).filter(|value| value != "");
             Value::from_iter(
                 extension.fields().iter().map(|field| (*field, given(field).unwrap_or_default())),

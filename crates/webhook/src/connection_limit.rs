@@ -1,5 +1,5 @@
-//! Chooses which connections are closed: those whose client is idle or takes no answer for too long, and if there are too
-//! many, of the client with the most connections those that have been idle for longest.
+//! Decides which connections are closed: those whose client is idle, or does not read an answer, for too long; and if there
+//! are too many connections, the longest idle ones of the client that has the most.
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
@@ -16,15 +16,16 @@ use tracing::warn;
 /// connection while an API server sends a request. The limit also removes connections of clients that have vanished
 /// without closing them (a node that lost its power).
 const IDLE: Duration = Duration::from_secs(120);
-/// How long a client may take nothing of an answer before its connection is closed.
+/// How long a client may read nothing of an answer before its connection is closed.
 const UNREAD: Duration = Duration::from_secs(10);
-/// One connection may be closing for others per so many open ones; until it has closed, no further one is accepted.
+/// The number of open connections for which one more may be closing to make room for a new one. Beyond that, no connection
+/// is accepted until one has closed.
 const CLOSING: usize = 8;
 
 /// All open connections, including connections whose TLS handshake is not finished.
 pub(super) struct ConnectionLimit {
     at_most: usize,
-    /// Permits for open connections and for the few more that may be closing for others at the same time.
+    /// Permits for open connections and for the few more that may be closing at the same time to make room for others.
     room: Arc<Semaphore>,
     open: Mutex<Open>,
 }
@@ -35,7 +36,7 @@ struct Open {
     connections: BTreeMap<(IpAddr, u64), Arc<Use>>,
     last: u64,
     /// Whether the log already has the warning that there are too many connections.
-    is_told: bool,
+    is_warned: bool,
 }
 
 /// The use of one connection.
@@ -46,9 +47,9 @@ pub(super) struct Use {
 }
 
 struct Activity {
-    /// When the connection was opened, a request last began, or a part of an answer was last taken.
+    /// When the connection was opened, a request last began, or a part of an answer was last read.
     last: Instant,
-    /// How many answers the client has not taken.
+    /// How many answers the client has not read completely.
     unread: usize,
 }
 
@@ -61,8 +62,8 @@ pub(super) struct Place {
 }
 
 impl ConnectionLimit {
-    /// Returns a limit of so many connections, or of half the open files that the process may have, if that is lower:
-    /// the other half is left for everything else.
+    /// Returns a limit of `connections`, or of half the open files that the process may have, if that is lower: the other
+    /// half is left for everything else.
     pub(super) fn of(connections: usize) -> Arc<Self> {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self::new(connections.min(usize::try_from(files / 2).unwrap_or(connections)).max(1))
@@ -98,8 +99,8 @@ impl ConnectionLimit {
             {
                 oldest.evicted.cancel();
             }
-            if !open.is_told {
-                open.is_told = true;
+            if !open.is_warned {
+                open.is_warned = true;
                 warn!(
                     connections = self.at_most,
                     "too many connections: of the client with the most, those that have been idle for longest are closed"
@@ -130,8 +131,8 @@ impl Place {
 }
 
 impl Use {
-    /// Records that a request has begun, or that so many answers go to the client. Neither is a sign of a client that takes
-    /// its answers.
+    /// Records that a request has begun, or that this number of answers is sent to the client. Neither counts as activity
+    /// while an answer is unread: it does not show that the client reads its answers.
     pub(super) fn given(&self, answers: usize) {
         let mut activity = self.activity.lock();
         if activity.unread == 0 {
@@ -140,19 +141,19 @@ impl Use {
         activity.unread += answers;
     }
 
-    /// Records that the client has taken a part of an answer, with which it has taken so many completely.
+    /// Records that the client has read a part of an answer, and how many answers it has now read to their end.
     pub(super) fn taken(&self, answers: usize) {
         let mut activity = self.activity.lock();
         activity.unread -= answers;
         activity.last = Instant::now();
     }
 
-    /// Whether there are answers that the client has not taken.
+    /// Whether there are answers that the client has not read completely.
     pub(super) fn has_unread(&self) -> bool {
         self.activity.lock().unread > 0
     }
 
-    /// Waits until the client has done nothing for [`IDLE`], or for [`UNREAD`] while it should take an answer.
+    /// Waits until the client has done nothing for [`IDLE`], or for [`UNREAD`] while it should read an answer.
     pub(super) async fn silent(&self) {
         loop {
             let rest = {
@@ -163,7 +164,7 @@ impl Use {
             if rest.is_zero() {
                 return;
             }
-            // Meanwhile an answer may begin.
+            // An answer may begin in the meantime, for which the limit is shorter.
             sleep(rest.min(UNREAD)).await;
         }
     }
@@ -174,7 +175,7 @@ impl Drop for Place {
         let mut open = self.all.open.lock();
         open.connections.remove(&self.key);
         if open.connections.len() < self.all.at_most / 2 {
-            open.is_told = false;
+            open.is_warned = false;
         }
     }
 }
@@ -197,21 +198,21 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_the_one_that_has_been_idle_for_longest_has_to_go() {
+    fn of_too_many_connections_the_one_that_is_idle_for_longest_is_closed() {
         let limit = ConnectionLimit::new(3);
         let opened = |last: u64| opened(&limit, 1, last);
         let mut open = [3, 1, 2, 4].map(opened).into_iter().collect::<Vec<_>>();
         assert_eq!(evicted(&open), [false, true, false, false]);
         open.push(opened(5));
         assert_eq!(evicted(&open), [false, true, true, false, false]);
-        // A connection that has closed by itself frees its place.
+        // A connection that its client has closed frees its place.
         drop(open.remove(0));
         open.push(opened(6));
         assert_eq!(evicted(&open), [true, true, false, false, false]);
     }
 
     #[test]
-    fn no_more_are_accepted_than_may_be_open_and_a_few_that_are_closing() {
+    fn connections_are_accepted_up_to_the_limit_plus_a_few_that_are_closing() {
         let limit = ConnectionLimit::new(3);
         let room = || limit.room().now_or_never();
         let mut open: Vec<_> =
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_most_connections_makes_room_for_the_others() {
+    fn connections_of_the_client_with_the_most_are_closed_for_other_clients() {
         let limit = ConnectionLimit::new(3);
         let open = [opened(&limit, 1, 1), opened(&limit, 2, 2), opened(&limit, 2, 3), opened(&limit, 1, 4)];
         assert_eq!(evicted(&open), [true, false, false, false]);
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_leaves_an_answer_has_less_time_than_who_is_idle_also_if_it_asks_again() {
+    async fn an_unread_answer_has_a_shorter_limit_which_new_requests_do_not_extend() {
         let Place { used, .. } = &opened(&ConnectionLimit::new(1), 1, 0);
         let begun = Instant::now();
         used.silent().await;

@@ -35,8 +35,8 @@ use tracing::debug;
 /// The largest head of a request over HTTP/1.1, in bytes, as hyper allows it over HTTP/2. The head of an API server's
 /// request has a few hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
-/// How many requests may be under way over one connection of HTTP/2: as many as a client in Go sends before it is told a
-/// limit.
+/// How many requests may be under way over one connection of HTTP/2: as many as a client in Go sends before it knows the
+/// server's limit.
 const STREAMS: u32 = 100;
 /// How long a connection that is being closed waits for requests that have begun: as long as a body may take to arrive
 /// (10 s), and a little longer.
@@ -47,7 +47,7 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// How long connections last.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Closing {
-    /// The maximum age of a connection; none for no maximum. An API server keeps a connection as long as the connection
+    /// The maximum age of a connection; `None` for no maximum. An API server keeps a connection as long as the connection
     /// is in use, so without a maximum the API server would never see a new certificate or another replica.
     pub max_age: Option<Duration>,
     /// How long new connections are still accepted after the process was asked to stop: the time until every node sends
@@ -55,13 +55,13 @@ pub struct Closing {
     pub delay: Duration,
 }
 
-/// The limits of the clients of a port, beside those of every body: see bodies.rs.
+/// The limits for the clients of a port, in addition to those for every body: see bodies.rs.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most connections that may be open.
+    /// The maximum number of open connections.
     pub connections: usize,
     /// The time that a client of HTTP/1.1 may be silent between two requests, and that the head of a request may take to
-    /// arrive. None where a client keeps connections and does not send a request again that was on its way.
+    /// arrive. `None` for clients that keep connections open and do not repeat a request that was on its way.
     pub head: Option<Duration>,
 }
 
@@ -69,7 +69,7 @@ impl Limits {
     /// For reviews. An API server keeps 25 idle connections and uses one connection for each concurrent review, of which
     /// there are a few hundred; a large cluster has seven API servers.
     pub const REVIEWS: Self = Self { connections: 4096, head: None };
-    /// For probes and metrics. A kubelet connects anew for each probe, and Prometheus sends a request again.
+    /// For probes and metrics. A kubelet opens a connection for each probe, and Prometheus repeats a request.
     pub const ADMIN: Self = Self { connections: 256, head: Some(Duration::from_secs(5)) };
 }
 
@@ -108,7 +108,7 @@ impl Connection {
         let is_api_server = tls.is_some_and(|tls| tls.peer_certificates().is_some());
         let is_http2 = tls.is_some_and(|tls| tls.alpn_protocol() == Some(b"h2"));
         let caller = Caller { peer: Some(place.peer()), is_api_server };
-        // Has its place until the stream has been read to its end.
+        // Keeps its place in the limit until the stream has been read to its end.
         let connection = Arc::new(Self { host, opened: Instant::now(), place, caller });
         let is_in_order = connection.converse(&mut stream, is_http2).await;
         // Needed only for HTTP/2: over HTTP/1.1 the client knows that no further request is read.
@@ -142,14 +142,14 @@ impl Connection {
                 () = self.host.closed.cancelled() => (LAST_ANSWERS, true),
                 () = used.silent() => {
                     let has_unread = used.has_unread();
-                    debug!(has_unread, "silent for too long");
+                    debug!(has_unread, "the client was silent for too long");
                     (if has_unread { Duration::ZERO } else { GOODBYE }, !has_unread)
                 }
-                // There are too many connections, and this one has been idle for longest; or it is too much that its client
-                // has not taken. Its room is needed at once; only over HTTP/2 may an API server with requests on their way be
-                // told in time.
+                // There are too many connections, and this one has been idle for longest; or its unread answers take memory
+                // that others need. Its room is needed at once; only over HTTP/2 can an API server with requests on their
+                // way be informed in time.
                 () = used.evicted.cancelled() => {
-                    debug!("closed for others");
+                    debug!("closed to make room for others");
                     (if is_http2 && !used.has_unread() { GOODBYE } else { Duration::ZERO }, false)
                 }
             }
@@ -164,7 +164,7 @@ impl Connection {
                 match timeout(rest, connection).await {
                     Ok(ended) => (ended, is_patient),
                     Err(_) => {
-                        debug!("hung up on");
+                        debug!("closed before its requests were finished");
                         return false;
                     }
                 }
@@ -195,7 +195,7 @@ impl Connection {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         let (head, body) = response.into_parts();
-        // It is in memory already.
+        // The body is in memory already.
         let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
         Ok(Response::from_parts(head, self.host.bodies.answer(body, &self.place.used)))
     }

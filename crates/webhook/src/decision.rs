@@ -1,4 +1,4 @@
-//! What is decided about an object under review, and from what.
+//! The decision about an object under review, and the change from which it is made.
 
 use super::{
     lookups::{Caller, Permit},
@@ -48,7 +48,7 @@ impl Decision {
     }
 }
 
-/// The change under review, and what is known beside it.
+/// The change under review, who has sent it, and the settings of reviews.
 #[derive(Clone, Copy)]
 pub(super) struct Change<'a> {
     /// The new version of the object.
@@ -57,7 +57,7 @@ pub(super) struct Change<'a> {
     pub old: &'a Value,
     /// The namespace of the request.
     pub namespace: &'a str,
-    /// The UserInfo of the user who has sent the request, as JSON text: few decisions depend on it.
+    /// The UserInfo of the user who has sent the request, as JSON text: only few decisions need it.
     pub user_info: Option<&'a RawValue>,
     pub caller: Caller,
     pub reviews: &'a Reviews,
@@ -74,8 +74,8 @@ impl Change<'_> {
         serde_json::from_str(user).map_err(|error| unreadable(error.to_string()))
     }
 
-    /// Waits until the API server may be asked about the namespace, as long as the permit exists. The error continues a
-    /// sentence.
+    /// Waits for the permit to send the API server requests about the namespace, which is valid until it is dropped. The
+    /// error continues a sentence.
     pub(super) async fn permitted(&self) -> Result<Permit, &'static str> {
         self.reviews.lookups.permitted(self.caller, self.namespace).await
     }

@@ -20,9 +20,9 @@ pub struct ExposureRights {
 }
 
 impl ExposureRights {
-    /// Returns mistakes or warnings if `user` lacks one of the rights that are `needed` in a namespace, or if nobody knows. The
-    /// API server is asked if that is `permitted`. Applications that the operator creates for a schedule pass, because the
-    /// operator has these permissions. The schedule itself was checked when a user applied it.
+    /// Returns mistakes or warnings if `user` lacks one of the rights that are `needed` in a namespace, or if that cannot be
+    /// determined. The API server is asked if that is `permitted`. Applications that the operator creates for a schedule
+    /// pass, because the operator has these permissions. The schedule itself was checked when a user applied it.
     pub(super) async fn check(
         &self,
         needed: Vec<ExposureRight>,
@@ -44,7 +44,7 @@ impl ExposureRights {
         judged(&lacking, self.refuses)
     }
 
-    /// Asks whether `user` has the permission. The error is the reason why nobody knows.
+    /// Asks whether `user` has the permission. The error is the reason why that cannot be determined.
     async fn has(&self, user: &UserInfo, right: &ExposureRight, namespace: &str) -> Result<bool, String> {
         let ExposureRight { group, resource, .. } = right;
         let UserInfo { username: user, groups, uid, extra } = user;
@@ -86,7 +86,7 @@ struct Lacking<'a> {
     right: ExposureRight,
     user: &'a str,
     namespace: &'a str,
-    /// Why nobody knows whether the user has the right; none if the user lacks it.
+    /// Why it is not known whether the user has the right; `None` if the user lacks it.
     unknown: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Lacking<'_> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let mut binding: String = name.chars().take(200).map(|c| if is_plain(c) { c } else { '-' }).collect();
         if binding != name {
-            // Another user's name may become the same text.
+            // The name of another user may result in the same text.
             binding = format!("{binding}-{}", &digest::fingerprint(&[self.user])[..8]);
         }
         let (namespace, name) = (in_shell(self.namespace), in_shell(name));
@@ -139,7 +139,7 @@ impl Lacking<'_> {
     }
 }
 
-/// The greatest length of a warning in bytes: `kubectl` shows each on a line.
+/// The maximum length of a warning, in bytes: `kubectl` shows each on a line.
 const LONGEST_WARNING: usize = 160;
 
 /// Returns `text` as one word of a shell: an admin copies the commands, and a user's name may be any text.

@@ -8,10 +8,9 @@ mod bodies;
 mod checks;
 mod connection_limit;
 mod connections;
-mod connects;
 mod decision;
 mod exposure_rights;
-mod large;
+mod large_reviews;
 mod listener;
 mod lookups;
 mod object;
@@ -20,6 +19,7 @@ mod quotas;
 mod review;
 mod review_metrics;
 mod reviews;
+mod spark_connects;
 mod threads;
 mod tls;
 mod verdict;
@@ -34,7 +34,7 @@ use certificates::ServingCertificate;
 use connections::Host;
 pub use connections::{Closing, Limits};
 pub use exposure_rights::ExposureRights;
-pub use large::LargeReviews;
+pub use large_reviews::LargeReviews;
 pub use lookups::{Caller, Lookups};
 pub use quotas::{Quotas, ReadSubmissionEnvironment};
 pub use review_metrics::ReviewMetrics;
@@ -51,7 +51,7 @@ use tokio_util::sync::CancellationToken;
 /// API server.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The kinds of objects as the paths of Kubeflow's webhook name them.
+/// The kinds of objects as written in the paths of the webhook of Kubeflow's operator.
 const KINDS_IN_PATHS: [&str; 4] = [
     "--v1-pod",
     "-sparkoperator-k8s-io-v1beta2-sparkapplication",
@@ -61,8 +61,8 @@ const KINDS_IN_PATHS: [&str; 4] = [
 
 /// Returns the webhook's routes. The routes expect requests whose body has arrived completely.
 ///
-/// The paths of Kubeflow's operator lead to the same functions: during an upgrade from it, or back, the API server calls
-/// pods of both by one Service.
+/// The paths of Kubeflow's operator lead to the same functions: during an upgrade from it, or back, one Service leads the
+/// API server to pods of both operators.
 pub fn router(reviews: Reviews) -> Router {
     let mut router = Router::new();
     for asked in [review::MUTATE, review::VALIDATE] {
@@ -70,7 +70,7 @@ pub fn router(reviews: Reviews) -> Router {
             let (head, body) = request.into_parts();
             let caller = head.extensions.get::<Caller>().copied().unwrap_or_default();
             // bodies.rs has received the whole body and has limited its size already.
-            let body = to_bytes(body, usize::MAX).await.expect("a body that is there cannot fail");
+            let body = to_bytes(body, usize::MAX).await.expect("a body in memory cannot fail");
             asked.reviewed(caller, head.headers, body, reviews).await
         };
         for kind in [""].into_iter().chain(KINDS_IN_PATHS) {

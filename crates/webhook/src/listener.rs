@@ -60,7 +60,7 @@ async fn serve(tcp: TcpStream, acceptor: Option<TlsAcceptor>, host: Arc<Host>, p
             Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
             Err(_) => return debug!("TLS handshake took too long"),
         },
-        () = place.used.evicted.cancelled() => return debug!("closed for others during its TLS handshake"),
+        () = place.used.evicted.cancelled() => return debug!("closed to make room during its TLS handshake"),
         () = host.closed.cancelled() => return,
     };
     Box::pin(Connection::serve(host, place, stream)).await;

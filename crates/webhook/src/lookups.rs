@@ -1,37 +1,37 @@
-//! The questions that reviews ask the API server: about quotas and about the permissions of users. Whoever reaches the
-//! port can have them asked, about any namespace and any user; so they are told apart who may have the answer.
+//! Limits the requests that reviews send to the API server: about quotas and about the permissions of users. Any client that
+//! reaches the port can cause such requests, about any namespace and any user; so they depend on the client.
 
 use axum::extract::Extension;
 use std::{net::IpAddr, time::Duration};
 use tokio::time::{sleep, timeout};
 use work::{Turn, Turns};
 
-/// The most reviews of clients that are not known as API servers that ask at once. The turn of each lasts [`PAUSE`]
-/// longer than its questions, so that at most 400 begin in a second.
+/// The maximum number of concurrent reviews with requests to the API server, for clients that are not known as API servers.
+/// The turn of each lasts [`PAUSE`] longer than its requests, so that at most 400 begin in a second.
 const AT_ONCE: usize = 20;
 const PAUSE: Duration = Duration::from_millis(50);
-/// The most reviews that wait for their turn, each with its object in memory, and for how long: an API server that is
-/// not known sends at most 200 changes at once.
+/// The maximum number of reviews that wait for their turn, each with its object in memory, and how long they wait. An API
+/// server sends at most 200 changes at once by default (`--max-mutating-requests-inflight`).
 const WAITING: usize = 256;
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The client that has sent a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller {
-    /// Its address; none where there is no connection.
+    /// The client's IP address; `None` without a connection.
     pub peer: Option<IpAddr>,
-    /// Whether it has presented a certificate of the CA by which the webhook knows API servers.
+    /// Whether the client has presented a certificate of a CA of API servers (`--webhook-client-ca`).
     pub is_api_server: bool,
 }
 
 impl Caller {
-    /// Returns the client of a request; an unknown one where there is no connection.
+    /// Returns the client of a request; an unknown client without a connection.
     pub fn of(extension: Option<Extension<Self>>) -> Self {
         extension.map(|Extension(caller)| caller).unwrap_or_default()
     }
 }
 
-/// The rule for questions to the API server: those clients for whom it is asked, each in its turn.
+/// Decides for which clients reviews may send requests to the API server, and when: the clients take turns.
 #[derive(Debug)]
 pub struct Lookups {
     is_for_api_servers: bool,
@@ -39,13 +39,13 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// Returns lookups for everybody, or for those alone who present a certificate of an API server's.
+    /// Returns lookups for all clients, or only for those that have presented an API server's certificate.
     pub fn new(is_for_api_servers: bool) -> Self {
         Self { is_for_api_servers, turns: Turns::with_room(AT_ONCE, WAITING) }
     }
 
-    /// Waits until questions of `caller` about `namespace` may be asked, as long as the permit exists. The error continues a
-    /// sentence.
+    /// Waits for the permit to send requests about `namespace` for `caller`, which is valid until it is dropped. The error
+    /// continues a sentence.
     pub(super) async fn permitted(&self, caller: Caller, namespace: &str) -> Result<Permit, &'static str> {
         if caller.is_api_server {
             return Ok(Permit(None));
@@ -58,11 +58,11 @@ impl Lookups {
         }
         let turn = timeout(PATIENCE, self.turns.turn(caller.peer, namespace)).await.ok().flatten();
         turn.map(|turn| Permit(Some(turn)))
-            .ok_or("too many objects need that question at once: try again later")
+            .ok_or("too many reviews need requests to the API server at once: try again later")
     }
 }
 
-/// Permits a review to ask the API server.
+/// Permits a review to send requests to the API server.
 #[derive(Debug)]
 pub(super) struct Permit(Option<Turn>);
 
@@ -84,7 +84,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_crowd_of_questions_has_a_rate_and_delays_other_clients_by_a_turn() {
+    async fn many_lookups_of_a_client_are_rate_limited_and_delay_others_by_a_turn() {
         let lookups = Lookups::new(false);
         let of = |last: u8| Caller { peer: Some([10, 0, 0, last].into()), is_api_server: false };
         let begun = Instant::now();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_api_servers_are_known_nobody_else_may_ask() {
+    async fn with_known_api_servers_other_clients_get_no_permit() {
         let lookups = Lookups::new(true);
         let refused = lookups.permitted(Caller::default(), "a").await.unwrap_err();
         assert!(refused.contains("--webhook-client-ca"), "{refused}");

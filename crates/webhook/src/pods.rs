@@ -1,4 +1,4 @@
-//! Reviews Spark's pods: changes each pod as its annotations ask for.
+//! Reviews Spark's pods: changes each pod as its annotations say.
 
 use super::decision::{Change, Decision};
 use pod_customization::{self, Denial};

@@ -24,7 +24,7 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Returns the quotas of a namespace, or the reason why nothing is allowed while the quotas are unknown.
+    /// Returns the quotas of a namespace, or the reason why changes are refused while the quotas are unknown.
     pub(super) async fn read(&self, namespace: &str) -> Result<Vec<ResourceQuota>, String> {
         let api = Api::<Lenient<ResourceQuota>>::namespaced(self.client.clone(), namespace);
         let (why, is_forbidden) = match timeout(PATIENCE, api.list(&ListParams::default())).await {

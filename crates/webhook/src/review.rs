@@ -4,14 +4,15 @@
 //! patch would remove them.
 
 use super::{
-    applications, beyond_bounds, connects,
+    applications, beyond_bounds,
     decision::{Change, Decision},
-    large::{NotReviewed, ORDINARY},
+    large_reviews::{NotReviewed, ORDINARY},
     lookups::Caller,
     object::Object,
     pods,
     review_metrics::{OTHER, Outcome, ReviewMetrics, reason},
     reviews::Reviews,
+    spark_connects,
     verdict::{Answer, Verdict},
 };
 use api::{Bounds, Excess, excerpt};
@@ -80,19 +81,19 @@ pub(super) const MUTATE: Asked = Asked {
         (GROUP, APPLICATION, |change| ready(applications::completed(change)).boxed()),
         // The applications of a schedule get their defaults when they are created.
         (GROUP, SCHEDULE, |_| ready(Decision::ALLOWED).boxed()),
-        // Only the configuration of Kubeflow's operator sends these.
+        // Only the webhook configuration of Kubeflow's operator has these reviewed.
         (GROUP, CONNECT, |_| ready(Decision::ALLOWED).boxed()),
     ],
     configuration: "MutatingWebhookConfiguration",
 };
 
-/// Refuses objects that can never work, and those that do not pass the checks of the flags.
+/// Refuses objects that can never work, and those that do not pass the checks that flags enable.
 pub(super) const VALIDATE: Asked = Asked {
     path: "/validate",
     kinds: &[
         (GROUP, APPLICATION, |change| applications::APPLICATION.decided(change).boxed()),
         (GROUP, SCHEDULE, |change| applications::SCHEDULE.decided(change).boxed()),
-        (GROUP, CONNECT, |change| connects::decided(change).boxed()),
+        (GROUP, CONNECT, |change| spark_connects::decided(change).boxed()),
     ],
     configuration: "ValidatingWebhookConfiguration",
 };
@@ -123,7 +124,7 @@ impl Asked {
         }
         let (begun, whole, shared) = (Instant::now(), body.clone(), Arc::clone(&reviews));
         let answer = async move { self.answer(caller, &headers, &body, &shared).await };
-        // Boxed: otherwise each small review would have room for it, too.
+        // Boxed: otherwise the future of each small review would be as large as this one.
         match Box::pin(reviews.large.reviewed(caller, &namespace(&whole), answer)).await {
             Ok(response) => response,
             Err(why) => {
@@ -176,12 +177,12 @@ impl Asked {
             let message = format!(
                 "this webhook does not know {kind} of group `{group}`: take it out of the rules of the {configuration}"
             );
-            // The log has the kind beside it; the reason in the metrics ends at the blank.
+            // The log line also has the kind; in the metrics, the reason ends at the blank.
             return Decision::refused(&format!("kind of group {group}"), message);
         };
         let user_info = request.user_info.as_deref();
         match excess {
-            // Its path may be any text, and subjects become labels of metrics.
+            // The path of the excess may be any text, and subjects become label values of metrics.
             Some(excess) => Decision::refused("bounds", excess.to_string()),
             None => decide(&Change { object, old, namespace, user_info, caller, reviews }).await,
         }
@@ -189,7 +190,7 @@ impl Asked {
 }
 
 impl Request {
-    /// Returns the answer, which is logged and, if the object is refused, counted by the reasons.
+    /// Returns the answer and its outcome. Logs the answer and, if the object is refused, counts its reasons.
     fn verdict(
         &self,
         decision: Decision,
@@ -209,7 +210,7 @@ impl Request {
                 (Verdict { patch_type, patch, warnings, ..Verdict::allowed(&self.uid) }, outcome)
             }
             Decision::Refused { subjects, message, warnings } => {
-                // The keys of maps in them may have any length.
+                // Subjects contain keys of maps, which may have any length.
                 let cut = |subject| excerpt::beginning(subject, LONGEST_WORD);
                 let subjects: Vec<_> = subjects.into_iter().map(cut).collect();
                 let reasons: BTreeSet<_> = subjects.iter().map(|subject| reason(subject)).collect();
@@ -258,11 +259,11 @@ impl Request {
     }
 }
 
-/// The most bytes of the reason why a request or an object cannot be read: the reason quotes the unreadable text, which
-/// may have any length.
+/// The maximum length, in bytes, of the reason why a request or an object cannot be read: the reason quotes the unreadable
+/// text, which may have any length.
 const LONGEST_REASON: usize = 1024;
 
-/// The most bytes of a name, and of other words of a request: they are in the answer and in the log.
+/// The maximum length, in bytes, of a name and of other words of a request: they are in the answer and in the log.
 const LONGEST_WORD: usize = 253;
 
 /// The versions of AdmissionReview that are accepted. Both have the same fields here, and the answer has the version of
@@ -298,8 +299,8 @@ fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
     }
 }
 
-/// Returns the namespace of a large review, for its turn: the first one in the text, since API servers write it before the
-/// objects. Reading all of the text takes milliseconds, for which the ordinary reviews on the same thread would wait.
+/// Returns the namespace of a large review, on which its turn depends: the first namespace in the text, since API servers
+/// write it before the objects. Ordinary reviews would wait for the milliseconds that it takes to parse the whole text.
 fn namespace(body: &[u8]) -> String {
     let begin = String::from_utf8_lossy(&body[..body.len().min(ORDINARY)]);
     let after = begin.split_once(r#""namespace":""#).map_or("", |(_, after)| after);
@@ -324,7 +325,7 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
     }
 }
 
-/// Reads a review. Nothing is built of an object that is beyond its bounds.
+/// Reads a review. An object that is beyond its bounds is skipped.
 fn read(text: &str) -> serde_json::Result<Review> {
     if Bounds::TYPED.excess(text, "").is_none() {
         return serde_json::from_str(text).or_else(|error| unread(serde_json::from_str(text)?).ok_or(error));
@@ -332,7 +333,7 @@ fn read(text: &str) -> serde_json::Result<Review> {
     unread(serde_json::from_str(text)?).map_or_else(|| serde_json::from_str(text), Ok)
 }
 
-/// Returns the review without the objects that are not to be read; none if both objects are within their bounds.
+/// Returns the review without the objects that are not to be read; `None` if both objects are within their bounds.
 fn unread(review: Review<Option<&RawValue>>) -> Option<Review> {
     let Review { api_version, kind, request } = review;
     let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
@@ -355,7 +356,7 @@ mod tests {
     const ASKED: Asked = Asked { path: "/mutate", kinds: &BROKEN, configuration: "none" };
 
     #[tokio::test]
-    async fn a_bug_met_in_a_review_is_a_refusal_that_says_so() {
+    async fn a_panic_in_a_review_is_a_refusal_that_names_the_bug() {
         for padding in [0, ORDINARY] {
             let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
                 "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE",
@@ -378,7 +379,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_caller_writes_a_line_of_the_log() {
+    async fn no_client_can_forge_a_line_of_the_log() {
         let (mut log, written) = std::io::pipe().unwrap();
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(Arc::new(written)).finish();
         let logged = tracing::subscriber::set_default(subscriber);
@@ -398,7 +399,7 @@ mod tests {
 
     /// A key of sparkConf can have some hundred kilobytes, and may be sent again and again.
     #[tokio::test]
-    async fn no_line_of_the_log_is_as_long_as_a_key_of_an_object() {
+    async fn long_keys_of_an_object_are_cut_in_the_log() {
         const LONG: [Decider; 1] =
             [("", "Pod", |_| ready(Decision::refused(&"k".repeat(50_000), String::new())).boxed())];
         let (mut log, written) = std::io::pipe().unwrap();
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_is_not_reviewed_is_refused_in_the_form_of_a_review() {
+    async fn an_object_that_was_not_reviewed_is_refused_by_an_admission_review() {
         let body = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
             "uid": "u", "kind": {"group": "", "kind": "Pod"}, "operation": "CREATE", "object": {"a": [1]},
         }});

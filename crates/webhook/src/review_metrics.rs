@@ -1,4 +1,4 @@
-//! The metrics of reviews: what was asked, what was answered, and how long the answer took.
+//! The metrics of reviews: the requests, the answers, and how long the answers took.
 
 use parking_lot::Mutex;
 use prometheus_client::{
@@ -7,10 +7,11 @@ use prometheus_client::{
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-/// The most reasons of denials that metrics tell apart, more than there are checks, and the longest.
+/// The maximum number of reasons of denials in the metrics, which is more than there are checks, and the maximum length of
+/// a reason in bytes.
 const MOST_REASONS: usize = 200;
 const LONGEST_REASON: usize = 128;
-/// The value of a label for all that is not known.
+/// The label value for all unknown values.
 pub(super) const OTHER: &str = "other";
 
 /// The metrics of reviews. Anybody who reaches the webhook can send any request, so labels have only known values.
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_invents_fields_gets_no_series_for_each() {
+    fn the_number_of_series_is_limited_if_users_invent_fields() {
         let metrics = ReviewMetrics::new(&mut Registry::default());
         for number in 0..1_000 {
             metrics.denied("Pod", &format!("spec.driver.template.x{number}"));

@@ -1,7 +1,7 @@
 //! The state and settings that all reviews share: metrics, and the checks that the flags turn on.
 
 use super::{
-    exposure_rights::ExposureRights, large::LargeReviews, lookups::Lookups, quotas::Quotas,
+    exposure_rights::ExposureRights, large_reviews::LargeReviews, lookups::Lookups, quotas::Quotas,
     review_metrics::ReviewMetrics,
 };
 use plan::extension::Extensions;
@@ -12,9 +12,9 @@ use validation::Precision;
 pub struct Reviews {
     /// The metrics of all reviews.
     pub metrics: ReviewMetrics,
-    /// The check against quotas; none if quotas are not enforced.
+    /// The check against quotas; `None` if quotas are not enforced.
     pub quotas: Option<Quotas>,
-    /// The check of the permissions of users who expose drivers, which refuses or warns; none if the check is off.
+    /// The check of the permissions of users who expose drivers, which refuses or warns; `None` if the check is off.
     pub exposure_rights: Option<ExposureRights>,
     /// The user name of the account of the gateway of SparkConnects, if there is a gateway.
     pub gateway: Option<String>,
@@ -24,7 +24,7 @@ pub struct Reviews {
     pub precision: Precision,
     /// The shortest period of a schedule.
     pub shortest_period: Duration,
-    /// Who may have the API server asked by these two checks.
+    /// The limit for the requests of `quotas` and `exposure_rights` to the API server.
     pub lookups: Lookups,
     /// The reviews of large objects.
     pub large: LargeReviews,
@@ -36,7 +36,7 @@ mod tests {
     use prometheus_client::registry::Registry;
 
     impl Reviews {
-        /// Creates reviews that ask the API server nothing. Their metrics are in `registry`.
+        /// Creates reviews that send no requests to the API server. Their metrics are in `registry`.
         pub(crate) fn asking_nothing(registry: &mut Registry) -> Self {
             Self {
                 metrics: ReviewMetrics::new(registry),

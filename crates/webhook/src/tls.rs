@@ -24,7 +24,7 @@ pub struct Tls {
     /// The listed suites. For a TLS version of which suites are listed, only these are accepted; for a version without
     /// listed suites, all are. (Go, and so Kubeflow's operator, offers a choice only among the suites of TLS 1.2.)
     pub cipher_suites: Vec<SupportedCipherSuite>,
-    /// The CAs whose certificates show that a client is an API server. Other clients need none.
+    /// The CAs whose certificates show that a client is an API server. Other clients need no certificate.
     pub client_cas: Vec<CertificateDer<'static>>,
 }
 
@@ -35,7 +35,7 @@ impl Tls {
             TlsVersion::Tls13 => &[&version::TLS13],
         };
         let mut provider = default_provider();
-        provider.cipher_suites.retain(|suite| self.speaks(suite));
+        provider.cipher_suites.retain(|suite| self.accepts(suite));
         let provider = Arc::new(provider);
         let config =
             ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
@@ -57,7 +57,7 @@ impl Tls {
         Ok(config)
     }
 
-    fn speaks(&self, suite: &SupportedCipherSuite) -> bool {
+    fn accepts(&self, suite: &SupportedCipherSuite) -> bool {
         self.cipher_suites.contains(suite)
             || !self.cipher_suites.iter().any(|listed| listed.version() == suite.version())
     }
@@ -86,20 +86,20 @@ fn name(suite: &SupportedCipherSuite) -> String {
 mod tests {
     use super::*;
 
-    fn spoken(suites: &[&str]) -> Vec<String> {
+    fn accepted(suites: &[&str]) -> Vec<String> {
         let cipher_suites = suites.iter().map(|suite| cipher_suite(suite).unwrap()).collect();
         let tls = Tls { cipher_suites, ..Tls::default() };
-        let mut spoken = default_provider().cipher_suites;
-        spoken.retain(|suite| tls.speaks(suite));
-        spoken.iter().map(name).collect()
+        let mut accepted = default_provider().cipher_suites;
+        accepted.retain(|suite| tls.accepts(suite));
+        accepted.iter().map(name).collect()
     }
 
     #[test]
-    fn of_a_version_of_which_no_suite_is_listed_all_are_spoken() {
-        assert_eq!(spoken(&[]).len(), 9);
+    fn all_suites_of_a_tls_version_without_a_listed_suite_are_accepted() {
+        assert_eq!(accepted(&[]).len(), 9);
         let tls13 = ["TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256"];
         let tls12 = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
-        assert_eq!(spoken(&[tls12]), [&tls13[..], &[tls12]].concat());
-        assert_eq!(spoken(&[tls12, tls13[1]]), [tls13[1], tls12]);
+        assert_eq!(accepted(&[tls12]), [&tls13[..], &[tls12]].concat());
+        assert_eq!(accepted(&[tls12, tls13[1]]), [tls13[1], tls12]);
     }
 }

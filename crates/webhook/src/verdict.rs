@@ -6,7 +6,7 @@ use k8s_openapi::ByteString;
 use kube::core::Status;
 use serde::Serialize;
 
-/// The most bytes of the message of a refusal, which has fifty mistakes at most.
+/// The maximum length, in bytes, of the message of a refusal, which has at most fifty mistakes.
 const LONGEST_MESSAGE: usize = 32 << 10;
 
 #[derive(Serialize)]

@@ -1,37 +1,37 @@
 //! Kubernetes' own gangs: a PodGroup of `scheduling.k8s.io` for each run, which the cluster's scheduler places as a whole.
 //!
 //! The scheduler counts pods that exist, and executors exist only once their driver runs. If only the driver were in the
-//! gang, drivers would fill the cluster and find no room for their executors. If the executors were in it too, it would
-//! never have enough pods. So the operator creates a placeholder for each executor that the driver creates at first: a
-//! pod of the same size that does nothing. Driver and placeholders are the gang. Executors are created with a scheduling
-//! gate, and each takes the room of its placeholder: see `exchanges`.
+//! gang, drivers would fill the cluster and find no room for their executors. If the executors were in the gang too, it
+//! would never have enough pods. So the operator creates a placeholder for each initial executor: a pod with the same
+//! requests that does nothing. Driver and placeholders are the gang. Executors are created with a scheduling gate, and
+//! each takes the room of its placeholder: see `placeholder_exchanges`.
 //!
 //! Executors are in no gang: the scheduler would enforce the number of members again for each executor that is replaced,
 //! and executors of an application that has shrunk would never be placed.
 
-mod exchanges;
+mod placeholder_exchanges;
 mod placeholders;
 
 use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls};
-pub(crate) use exchanges::Gang;
-pub use exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use k8s_openapi::api::core::v1::PodSpec;
+pub(crate) use placeholder_exchanges::Gang;
+pub use placeholder_exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use plan::{Action, PodPatch, copies::Copies, pod_requests::PlannedPod};
 use pods::{Amounts, Placement, PodClaim, PodSummary};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use submission::copy_fields;
 
-/// The greatest number of placeholders of one run.
+/// The maximum number of placeholders of one run.
 const MOST: u32 = 1000;
-/// The time after which the kubelet ends a placeholder, in seconds. It matters only where no operator runs:
-/// elsewhere, the placeholder is deleted before.
+/// The time after which the kubelet stops a placeholder, in seconds. It matters only if no operator runs: otherwise, the
+/// operator deletes the placeholder earlier.
 const LONGEST_LIFE: u32 = 15 * 60;
 
 /// The name of the only template in the Workload.
 const TEMPLATE: &str = "driver-and-executors";
 
-/// Returns the name of the PodGroup, which begins the names of the placeholders. Each run has a name of its own: the
+/// Returns the name of the PodGroup, with which the names of the placeholders begin. The name differs for each run: the
 /// cluster keeps a PodGroup until none of its pods is left.
 pub(super) fn name(application: &str, submission_id: &str) -> String {
     format!("{application}-{}", submission_id.get(..8).unwrap_or(submission_id))
@@ -97,18 +97,18 @@ pub(super) fn objects(
     Ok((vec![workload, object("PodGroup", group)], placeholders))
 }
 
-/// Returns a placeholder without its name and without its number: a pod that is placed like an executor, and as large.
+/// Returns a placeholder without its name and number: a pod that is placed like an executor, and with the same requests.
 fn placeholder(group: &str, requests: &plan::pod_requests::PodRequests) -> Value {
     let PlannedPod { labels, annotations, spec: executor, .. } = &requests.executor;
     let driver = &requests.driver.spec;
-    // Affinities may select the user's labels. The operator's own are left out: by them it would take the placeholder for
-    // an executor.
+    // Affinities may select the user's labels. The operator's own labels are left out: because of them, the operator would
+    // take the placeholder for an executor.
     let mut labels = labels.clone();
     labels.retain(|name, _| !name.starts_with(annotation::PREFIX));
     labels.insert(label::LAUNCHED_BY.to_owned(), "true".to_owned());
     labels.insert(label::SPARK_ROLE.to_owned(), role::PLACEHOLDER.to_owned());
-    // What injects sidecars into executors, or is asked not to, does the same here. There is nothing to scrape, and no
-    // container with the name of one of the executor's.
+    // The annotations that control the injection of sidecars are kept. Those for scraping are left out, as there are no
+    // metrics, and those of AppArmor, as they contain names of the executor's containers.
     let mut annotations = annotations.clone();
     const SCRAPING: [&str; 3] = [annotation::SCRAPE, annotation::SCRAPE_PORT, annotation::SCRAPE_PATH];
     annotations
@@ -125,7 +125,7 @@ fn placeholder(group: &str, requests: &plan::pod_requests::PodRequests) -> Value
     take(executor, &["nodeSelector", "affinity", "tolerations", "topologySpreadConstraints"]);
     take(executor, &["runtimeClassName", "overhead", "resources"]);
     take(executor, &["securityContext", "imagePullSecrets", "hostNetwork"]);
-    // Policies and pull secrets can belong to the account, and what injects sidecars can need its token.
+    // Policies and pull secrets can belong to the service account, and an injected sidecar can need its token.
     take(executor, &["serviceAccountName", "serviceAccount", "automountServiceAccountToken"]);
     // All pods of a gang have one scheduler and one priority.
     take(driver, &["schedulerName", "priorityClassName"]);
@@ -158,8 +158,8 @@ fn containers(PlannedPod { spec: executor, sparks_container, .. }: &PlannedPod) 
     [spark].into_iter().chain(others).enumerate().map(container).collect()
 }
 
-/// Lets the first container of a placeholder ask for what its containers lack of `requests`: init containers of the
-/// executor may ask for more than its containers.
+/// Adds to the first container of a placeholder what its containers lack of `requests`: init containers of the executor
+/// may request more than its containers.
 fn hold_as_much(spec: &mut Value, requests: &Amounts) {
     let held = PodSpec::deserialize(&*spec).map(|spec| PodClaim::requests_of(&spec)).unwrap_or_default();
     let resources = &mut spec["containers"][0]["resources"];
@@ -185,14 +185,14 @@ pub fn is_placeholder(pod: &PodSummary) -> bool {
     pod.other_role() == Some(role::PLACEHOLDER)
 }
 
-/// Whether the gate of gangs still keeps the pod from being placed.
+/// Whether the pod still has the operator's scheduling gate.
 pub fn is_gated(pod: &PodSummary) -> bool {
     pod.placement().is_some_and(|own| own.gate.as_deref() == Some(batch_scheduler::GATE))
 }
 
-/// Returns what an executor at the place `own` asks for beyond what its placeholder holds: `2Gi memory instead of 1408Mi`;
-/// none if it fits. If the operator reserved room for one that does not fit, whoever may create pods would get more room on
-/// a node than they have there.
+/// Returns the first resource of which an executor (`own`) requests more than its placeholder, such as
+/// `2Gi memory instead of 1408Mi`; `None` if there is none. If the operator reserved room for such an executor, a user who
+/// may create pods would get more room on the node than the placeholder holds there.
 pub fn excess(own: &Placement, placeholder: &Placement) -> Option<String> {
     let held = |name: &String| placeholder.requests.get(name).copied().unwrap_or(0);
     let (name, asked) = own.requests.iter().find(|(name, asked)| **asked > held(name))?;
@@ -200,19 +200,19 @@ pub fn excess(own: &Placement, placeholder: &Placement) -> Option<String> {
     Some(format!("{asked} {name} instead of {held}"))
 }
 
-/// Returns the action that makes the scheduler reserve room for a pod that is not placed yet, on this node.
+/// Returns the action that makes the scheduler reserve room on `node` for a pod that is not placed yet.
 fn nominate(pod: &PodSummary, node: &str) -> Action {
     patched(pod, PodPatch::Status(json!({"status": {"nominatedNodeName": node}})))
 }
 
-/// Returns the uid of the pod that `action` nominates, and the node; none if it is another action.
+/// Returns the uid of the pod that `action` nominates, and the node; `None` if it is another action.
 fn nomination(action: &Action) -> Option<(&str, &str)> {
     let Action::PatchPod { uid, patch: PodPatch::Status(patch), .. } = action else { return None };
     Some((uid, patch["status"]["nominatedNodeName"].as_str()?))
 }
 
-/// Returns the action that lets the scheduler place an executor: it removes the gate with which the executor was created,
-/// and no gate of others.
+/// Returns the action that lets the scheduler place an executor: it removes the gate with which the operator had the
+/// executor created, and no other gate.
 pub(crate) fn ungate(pod: &PodSummary) -> Action {
     let gates = json!([{"$patch": "delete", "name": batch_scheduler::GATE}]);
     patched(pod, PodPatch::Spec(json!({"spec": {"schedulingGates": gates}})))

@@ -1,7 +1,7 @@
-//! Keeps the placeholders of a gang as they should be: those of runs that are over are deleted, those that are lost are
-//! made again, and the others are exchanged for executors.
+//! Reconciles the placeholders of a gang: those of previous runs are deleted, those that are lost are created again, and
+//! the others are exchanged for executors.
 
-use super::{exchanges::Gang, is_gated, is_placeholder};
+use super::{is_gated, is_placeholder, placeholder_exchanges::Gang};
 use crate::{group_of, wanted_placeholders};
 use api::State;
 use jiff::{SignedDuration, Timestamp};
@@ -9,33 +9,33 @@ use plan::{Action, Plan, extension::AT_ONCE};
 use pods::{Phase, PodSummary};
 use std::{collections::BTreeSet, time::Duration};
 
-/// The time that a placeholder waits for its executor, from the moment its driver was placed. Spark creates the first
-/// executors within seconds after the driver has started, unless it cannot.
+/// The maximum time for which a placeholder waits for its executor, from when its driver was placed. Spark creates the
+/// first executors within seconds after the driver has started, unless it cannot.
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_mins(10);
-/// The time after which a placeholder that is not there counts as lost, from the creation of its driver. A watch that
-/// works reports pods earlier than that.
+/// The time after which a missing placeholder counts as lost, from the creation of its driver. A watch that works
+/// reports pods earlier than that.
 const LOST: SignedDuration = SignedDuration::from_secs(30);
-/// The pause before placeholders that are lost are made again, if that has failed.
-const AGAIN: Duration = Duration::from_secs(30);
-/// The pause before the other actions.
-const GOES_ON: Duration = Duration::from_secs(1);
+/// The pause before lost placeholders are created once more, if their creation has failed.
+const RETRY: Duration = Duration::from_secs(30);
+/// The pause before the remaining actions, if there are more than [`AT_ONCE`].
+const NEXT_BATCH: Duration = Duration::from_secs(1);
 
 impl Gang<'_> {
-    /// Adds the next actions about the placeholders and the gated executors of the application.
+    /// Adds the next actions for the placeholders and the gated executors of the application, at most [`AT_ONCE`].
     pub(crate) fn amend(&self, plan: &mut Plan) {
         let most = plan.actions.len() + AT_ONCE;
         self.all_steps(plan);
         if plan.actions.len() > most {
             plan.actions.truncate(most);
-            plan.wake = plan.wake.into_iter().chain([GOES_ON]).min();
+            plan.wake = plan.wake.into_iter().chain([NEXT_BATCH]).min();
         }
     }
 
-    /// Adds all of them, however many they are.
+    /// Adds all of these actions, however many they are.
     fn all_steps(&self, plan: &mut Plan) {
         let state = plan.status.application_state.state;
         let has_gated = self.view.seen.executors.iter().any(is_gated);
-        // A run whose placeholders are all lost has only a driver that waits, in a group.
+        // A run whose placeholders are all lost has only a driver, which waits in a group.
         let is_grouped = self.view.driver().is_some_and(|driver| group_of(driver).is_some());
         if self.view.seen.others.is_empty() && !has_gated && !is_grouped {
             return;
@@ -47,7 +47,7 @@ impl Gang<'_> {
             let next = is_next.then(|| submission::run::Run::next(self.view.application).id.to_string());
             let others = self.placeholders().filter(|pod| next.is_none() || pod.submission_id != next);
             plan.actions.extend(others.filter_map(Action::delete));
-            // An executor with the gate would never start, and never end. Some are to be deleted anyway.
+            // An executor with the gate would never start, and never end. The plan may already delete some of them.
             let gated =
                 self.view.seen.executors.iter().filter(|pod| is_gated(pod)).filter_map(Action::delete);
             let gated: Vec<_> = gated.filter(|action| !plan.actions.contains(action)).collect();
@@ -83,7 +83,7 @@ impl Gang<'_> {
         }
     }
 
-    /// Creates placeholders again that somebody has deleted before the gang was placed: without them, it never would be.
+    /// Creates placeholders again that were deleted before the gang was placed: without them, it would never be placed.
     fn replace_lost(&self, run: &str, plan: &mut Plan) {
         let Some(driver) = self.view.driver() else { return };
         if driver.phase != Phase::Pending || driver.assigned.is_some() || driver.terminating {
@@ -100,10 +100,10 @@ impl Gang<'_> {
         if rest.is_none() {
             plan.actions.push(Action::MakeCopies { copies: Box::new(copies), numbers });
         }
-        plan.wake = plan.wake.into_iter().chain(rest.or(Some(AGAIN))).min();
+        plan.wake = plan.wake.into_iter().chain(rest.or(Some(RETRY))).min();
     }
 
-    /// Returns how long it takes until `duration` has elapsed since `then`; none if it has. An unknown time is long ago.
+    /// Returns the time until `duration` has elapsed since `then`; `None` if it has, or if `then` is not known.
     pub(super) fn rest(&self, then: Option<Timestamp>, duration: SignedDuration) -> Option<Duration> {
         let rest = duration - self.view.now.duration_since(then?);
         Duration::try_from(rest).ok().filter(|rest| !rest.is_zero())

@@ -1,4 +1,4 @@
-//! Where the certificates are kept and registered.
+//! Where the certificates are stored and registered.
 
 /// The names of the objects that contain, serve or trust the webhook's certificates.
 #[derive(Clone, Debug)]

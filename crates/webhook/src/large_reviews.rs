@@ -1,6 +1,6 @@
-//! Reviews large objects on threads of a low priority, two at a time of API servers that are known, and two of all others,
-//! so that ordinary reviews do not wait for them.
-//! Clients take turns, and namespaces within a client's reviews. A review that takes too long is refused.
+//! Reviews large objects on threads of a low priority, two at a time for known API servers and two for all other clients,
+//! so that ordinary reviews do not wait for them. Clients take turns, and so do the namespaces in the reviews of a client.
+//! A review that takes too long is refused.
 
 use super::lookups::Caller;
 use axum::response::Response;
@@ -19,21 +19,21 @@ use work::Turns;
 pub(super) const ORDINARY: usize = 128 << 10;
 /// How many large objects are reviewed at the same time.
 const AT_ONCE: usize = 2;
-/// How many large objects may wait for their review. Each may take 4 MiB of memory. If there are more, one of the client
-/// for which most wait is refused.
+/// How many large objects may wait for their review. Each may take 4 MiB of memory. If there are more, an object of the
+/// client with the most waiting objects is refused.
 const WAITING: usize = 8;
 /// How long a review may take, including the time that it waits for its turn. With the operator's manifests the API
 /// server waits for 5 s, and within that time the answer has to arrive.
 const DEADLINE: Duration = Duration::from_secs(3);
-/// The niceness of the threads that review large objects, of at most 19. If such a thread and an ordinary thread want
-/// the same processor, this one gets a tenth of the time that the ordinary thread gets.
+/// The niceness (at most 19) of the threads that review large objects. If such a thread and an ordinary thread want the
+/// same processor, the large review's thread gets a tenth of the time that the ordinary thread gets.
 const NICENESS: i32 = 10;
 
 /// The reviews of large objects. Cheap to clone: all clones share the same turns.
 #[derive(Clone)]
 pub struct LargeReviews {
     turns: Turns,
-    /// For clients that have shown that they are API servers: no crowd of others takes their turns.
+    /// For clients that have proved that they are API servers, so that other clients cannot take all turns.
     of_api_servers: Turns,
     deadline: Duration,
 }
@@ -58,7 +58,7 @@ impl Default for LargeReviews {
 
 impl LargeReviews {
     /// Runs `review`, of an object in `namespace` that `caller` has sent, on another thread and returns its response. A
-    /// review that is given up continues on that thread to its end, and its turn lasts until then.
+    /// review that takes too long continues on that thread to its end, and its turn lasts until then.
     pub(super) async fn reviewed(
         &self,
         caller: Caller,
@@ -86,7 +86,7 @@ impl LargeReviews {
 fn give_way() {
     use rustix::{process::setpriority_process, thread::gettid};
     if let Err(error) = setpriority_process(Some(gettid()), NICENESS) {
-        debug!(%error, "large reviews are as urgent as all else");
+        debug!(%error, "the priority of a large review cannot be lowered");
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     #[tokio::test]
-    async fn what_takes_too_long_is_given_up_and_what_comes_then_waits_or_is_refused() {
+    async fn a_review_that_takes_too_long_is_refused_and_keeps_its_turn_to_its_end() {
         let large = LargeReviews { deadline: Duration::from_millis(50), ..LargeReviews::default() };
         let end = CancellationToken::new();
         let stuck = || {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_review_gives_its_answer_on_a_thread_that_gives_way_and_a_bug_is_its_own_trouble() {
+    async fn large_reviews_run_at_low_priority_and_a_panic_affects_no_other_review() {
         let large = LargeReviews::default();
         let here = thread::current().id();
         let review = async move {

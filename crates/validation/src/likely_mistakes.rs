@@ -1,14 +1,14 @@
-//! Warns of what is valid and hardly ever meant.
+//! Warns of values that are valid but hardly ever intended.
 
 use super::{Subject, property, rules};
 use api::{Role, SparkPodSpec, conf, stated, submit_conf};
 use std::collections::BTreeMap;
 
-/// Returns what is wrong with a property, the first mistake of those that it has.
+/// Returns the first mistake in a property; `None` if there is none.
 fn mistake(key: &str, value: &str) -> Option<&'static str> {
     let (is_of_spark, is_of_hadoop) = (key.starts_with(conf::PREFIX), key.starts_with(conf::HADOOP_PREFIX));
     let (has_variable, has_reference) = (value.contains("$("), value.contains("${env:"));
-    // Log4j and Spark replace it in settings of theirs.
+    // Log4j and Spark replace `${env:…}` in their own settings.
     let is_read = value.contains("-Dlog4j") || value.contains("-Dspark.");
     let is_in_cluster = value.starts_with(spark_client::IN_CLUSTER);
     let is_of_drivers_jvm = || JVM_OPTIONS.iter().any(|suffix| key == conf::spark(Role::Driver, suffix));
@@ -34,7 +34,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
         submit_conf::DRIVER_HOST => "has no effect: executors find the driver by its Service",
         _ if is_of_hadoop && has_variable => "Hadoop does not replace `$(…)`: write `${env.NAME}`",
         _ if (has_variable || has_reference && !is_read) && is_of_drivers_jvm() => {
-            "nobody replaces that there: the driver's JVM gets it as it is"
+            "`$(…)` and `${env:…}` are not replaced there: the driver's JVM gets them as they are"
         }
         _ if has_variable && !is_note(key) && !is_expanded(key) => {
             "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
@@ -50,12 +50,12 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
     })
 }
 
-/// The beginnings of settings for YARN, Mesos and Spark's own cluster that nobody reads on Kubernetes. (Spark reads others
-/// under their old names, such as `spark.yarn.keytab`.)
+/// Prefixes of settings for Mesos and Spark's own cluster that nothing reads on Kubernetes.
 const OF_OTHERS: [&str; 3] = ["spark.cores.max", "spark.deploy.", "spark.mesos."];
-/// Those of YARN, behind `spark.yarn.`.
+/// Prefixes of such settings for YARN, after `spark.yarn.`. (Spark reads others under their old names, such as
+/// `spark.yarn.keytab`.)
 const OF_YARN: [&str; 5] = ["am.", "appMasterEnv.", "archive", "jars", "queue"];
-/// Directories without which nothing starts; nor does it without those above them.
+/// Directories without which no container starts. A mount over a directory above them hides them, too.
 const NEEDED: [&str; 8] =
     ["/bin", "/etc", "/lib", "/opt/spark/bin", "/opt/spark/jars", "/opt/spark/sbin", "/sbin", "/usr/bin"];
 /// The directory of the account's credentials in each container, unless something is mounted there.
@@ -111,7 +111,7 @@ pub(super) fn secrets(subject: &Subject, role: Role, pod: &SparkPodSpec) {
 /// Warns of mounts over directories that Spark's image needs.
 pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let mounts = pod.volume_mounts.iter().map(|mount| mount.json()["mountPath"].as_str().unwrap_or_default());
-    // A projected volume may have credentials.
+    // A projected volume may provide these credentials.
     let mounts = mounts.enumerate().filter(|(_, path)| path.trim_end_matches('/') != CREDENTIALS);
     let mounts = mounts.map(|(i, path)| (format!("{role}.volumeMounts[{i}].mountPath"), path));
     let maps = pod.config_maps.iter().enumerate();
@@ -138,8 +138,8 @@ pub(super) fn mounts(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     }
 }
 
-/// Warns of what Spark's container has in a template and Spark sets, or does not replace: a command, to which Spark adds its
-/// arguments; and of several containers of which none has the name of Spark's.
+/// Warns of fields of Spark's container in a template that Spark overrides, or that Spark keeps although they prevent its
+/// start (a command, which gets Spark's arguments); and of several containers of which none has the name of Spark's.
 pub(super) fn containers(subject: &Subject, role: Role, pod: &SparkPodSpec) {
     let Some(template) = &pod.template else { return };
     let mut containers = template.json()["spec"]["containers"].clone();
@@ -202,7 +202,7 @@ fn is_image(text: &str) -> bool {
         && !path.contains(|c: char| c.is_ascii_uppercase())
 }
 
-/// The ends of the properties whose values are options of a JVM.
+/// The suffixes of the properties whose values are options of a JVM.
 const JVM_OPTIONS: [&str; 2] = [conf::EXTRA_JAVA_OPTIONS, "defaultJavaOptions"];
 
 /// Whether the kubelet replaces `$(NAME)` in the value of a property: it becomes a variable of a container, or the path in a
@@ -238,7 +238,7 @@ mod tests {
     use super::{has_shell_variable, is_image};
 
     #[test]
-    fn an_image_has_a_registry_a_name_in_small_letters_and_a_tag_or_a_digest() {
+    fn an_image_has_a_lower_case_name_and_may_have_a_registry_tag_and_digest() {
         let cases = include_str!("../../../tests/data/images.json");
         for (text, expected) in serde_json::from_str::<Vec<(&str, bool)>>(cases).unwrap() {
             assert_eq!(is_image(text), expected, "{text}");

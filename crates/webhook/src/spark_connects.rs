@@ -1,5 +1,5 @@
-//! Reviews SparkConnects: refuses those that cannot run, says which edits restart a server, and keeps the gateway's account
-//! to the annotation that it writes.
+//! Reviews SparkConnects: refuses those that cannot run, warns of edits that restart a server, and lets the gateway's service
+//! account change nothing but the annotation that it writes.
 
 use super::{
     checks::Checks,
@@ -15,7 +15,7 @@ const RESTARTS: &str = "spec: this edit restarts the server, which ends its sess
 
 static CHECKS: Checks<SparkConnect> = Checks {
     of_extensions: None,
-    // They differ at most in whether the server is to rest: one that cannot run can be stopped all the same.
+    // The specs differ at most in `suspend`: a server that cannot run can be suspended all the same.
     is_same: |old, new| {
         let mut spec = old.spec.clone();
         spec.suspend = new.spec.suspend;
@@ -38,8 +38,8 @@ pub(super) async fn decided(change: &Change<'_>) -> Decision {
     }
 }
 
-/// Returns a refusal if the user is the account of the gateway and the change is about more than the time of the last
-/// connection: Kubernetes has no right on an annotation alone.
+/// Returns a refusal if the user is the account of the gateway and the change concerns more than the time of the last
+/// connection: Kubernetes cannot grant a permission for a single annotation.
 fn beyond_rights(change: &Change) -> Option<Decision> {
     let gateway = change.reviews.gateway.as_ref()?;
     match change.user() {
@@ -58,7 +58,7 @@ fn beyond_rights(change: &Change) -> Option<Decision> {
     }
 }
 
-/// Returns an object without the time of the last connection, and without what the API server counts and notes itself.
+/// Returns an object without the time of the last connection and without `resourceVersion`, which the API server sets.
 fn without_time(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("resourceVersion");

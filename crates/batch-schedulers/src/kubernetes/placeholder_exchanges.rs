@@ -1,25 +1,25 @@
-//! Gives executors of a gang the room that placeholders hold for them.
+//! Exchanges the placeholders of a gang for executors, which get the room on a node that the placeholders hold.
 //!
 //! A placeholder holds room for the executor with its number. The executor is created with a scheduling gate, so that
-//! the scheduler does not try it. The exchange of the two takes four steps, of which each is decided from what exists,
-//! so that a crash repeats at most one:
+//! the scheduler does not try to place it. The exchange of the two takes four steps, each of which is decided from the
+//! objects that exist, so that a crash repeats at most one step:
 //!
-//! 1. The executor is nominated to the node of its placeholder. From now on, the scheduler reserves room there for it,
-//!    beside the placeholder.
+//! 1. The executor is nominated to the node of its placeholder. From then on, the scheduler reserves room there for the
+//!    executor, in addition to the placeholder.
 //! 2. The placeholder is deleted.
-//! 3. When it is gone, the gate is removed.
+//! 3. When the placeholder no longer exists, the executor's gate is removed.
 //! 4. The scheduler places the executor on the node to which it is nominated. No pod of equal or lower priority can take
 //!    the room in between.
 //!
 //! While a node has both a nominated executor and its placeholder, the scheduler counts that room twice. Any executor
 //! that it tries there finds no room and loses its nomination. So step 1 waits while another executor is to be placed on
-//! the node next (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there. This applies to
-//! executors of other gangs too, but to none of them for longer than [`PATIENCE`], since a tenant could keep it there; and
-//! no executor waits for other gangs for longer than [`LONGEST_TURN`], since a tenant could put ever new ones there. An
-//! executor of theirs that the scheduler tries in that moment loses its nomination.
+//! the node next (steps 3 and 4), and step 3 waits while another one is between steps 1 and 3 there. An executor also
+//! waits for executors of other gangs, but for each of them at most for [`PATIENCE`], since a tenant could keep one in
+//! this state; and for all of them together at most for [`LONGEST_TURN`], since a tenant could add ever new ones. If it
+//! then continues, an executor of another gang that the scheduler tries at the same time loses its nomination.
 //!
-//! An executor without a placeholder, such as one that replaces another, loses its gate at once, and each loses it after
-//! [`LONGEST_EXCHANGE`], whatever the cluster does.
+//! An executor without a placeholder, such as the replacement of a lost executor, loses its gate at once, and every
+//! executor loses it after [`LONGEST_EXCHANGE`] at the latest.
 
 use super::{excess, is_gated, is_placeholder, nominate, nomination, ungate};
 use jiff::{SignedDuration, Timestamp};
@@ -30,18 +30,18 @@ use std::{
     time::Duration,
 };
 
-/// The time for which a pod of another application keeps executors waiting, from the moment this process first saw it do
-/// so.
+/// The maximum time for which one pod of another application keeps executors waiting, from when this process first saw it
+/// do so.
 const PATIENCE: SignedDuration = SignedDuration::from_mins(1);
-/// The time for which an executor waits for those of other gangs on the node of its placeholder, from the moment this
-/// process first saw it.
+/// The maximum time for which an executor waits for executors of other gangs on the node of its placeholder, from when
+/// this process first saw the waiting executor.
 const LONGEST_TURN: SignedDuration = SignedDuration::from_mins(2);
-/// The time that an executor waits for the room of its placeholder, from the moment this process first saw it.
+/// The maximum time for which an executor waits for the room of its placeholder, from when this process first saw it.
 const LONGEST_EXCHANGE: SignedDuration = SignedDuration::from_mins(3);
-/// The pause before another look at the exchanges of other applications, which report nothing to this one.
-const A_MOMENT: Duration = Duration::from_secs(1);
+/// The pause before exchanges of other applications are checked again: their changes cause no event of this application.
+const RECHECK: Duration = Duration::from_secs(1);
 
-/// The nodes on which executors take the room of their placeholders at this moment.
+/// The nodes on which executors are taking the room of their placeholders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exchanges {
     /// The nodes with an executor that is nominated, is not placed yet, and has lost its placeholder or its gate.
@@ -50,17 +50,17 @@ pub struct Exchanges {
     pub under_way: BTreeSet<String>,
 }
 
-/// A pod for which executors on a node wait.
+/// A pod that makes executors wait for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocker {
     pub uid: String,
     pub node: String,
-    /// Whether the pod is an executor to be placed on the node next; otherwise, whether an exchange is under way there.
+    /// `true` for an executor that is to be placed on the node next; `false` for a pod of an exchange under way there.
     pub is_to_be_placed: bool,
 }
 
 impl Blocker {
-    /// Returns the pods among those of an application for which executors wait.
+    /// Returns those pods of an application that make executors wait.
     pub fn among<'a>(pods: impl Iterator<Item = &'a PodSummary> + Clone) -> Vec<Self> {
         let placeholders = pods.clone().filter(|pod| is_placeholder(pod));
         let placeholders = placeholders.filter_map(|pod| Some((pod, pod.placement()?.node.as_ref()?)));
@@ -71,7 +71,7 @@ impl Blocker {
         let executors = pods.clone().filter(|pod| !pod.terminating && !is_placeholder(pod));
         let executors = executors.filter_map(|executor| {
             let own = executor.placement().filter(|own| own.node.is_none())?;
-            // The scheduler does not try a pod that has a gate of others.
+            // The scheduler does not try a pod that has a gate that is not the operator's.
             let node = own.nominated.as_ref().filter(|_| !own.has_other_gates)?;
             let has_placeholder = held.contains(&(executor.executor_id, &executor.submission_id, node));
             Some(Self::new(executor, node, !(is_gated(executor) && has_placeholder)))
@@ -119,11 +119,11 @@ pub struct Wait {
 pub struct ExchangeMemory {
     /// The memory of gated executors, by the uids of their applications.
     pub waits: HashMap<String, Waits>,
-    /// The time at which a pod for which executors of other applications wait was first seen, by the uid of the pod.
+    /// The time at which a pod that makes executors of other applications wait was first seen, by the uid of the pod.
     pub blockers: HashMap<String, Timestamp>,
 }
 
-/// The part of the memory that counts when an application with gated executors is decided about.
+/// The part of the memory that a decision about an application with gated executors needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
     /// The exchanges of other applications.
@@ -134,8 +134,8 @@ pub struct Recalled {
 
 impl plan::extension::ExtensionMemory for ExchangeMemory {
     /// Recalls the exchanges of all other applications if this one has executors with gates: those that the caches show, and
-    /// those that have begun and that no cache shows yet. Until the decision is noted, nothing may be decided about others:
-    /// the exchanges of two applications would begin on one node in the same moment.
+    /// those that have begun and that no cache shows yet. Until the decision is noted, no other application may be decided
+    /// about: otherwise, exchanges of two applications could begin on one node at the same time.
     fn recall(&mut self, uid: &str, seen: &mut Observed, others: &PodsOfOthers<'_>, now: Timestamp) -> bool {
         if !seen.executors.iter().any(is_gated) {
             self.waits.remove(uid);
@@ -214,10 +214,10 @@ impl Gang<'_> {
         self.delete_useless(placeholders, plan);
     }
 
-    /// Deletes the placeholders whose executors do not need them any more, or never come.
+    /// Deletes the placeholders that have ended, and those whose executors do not need them any more or are never created.
     fn delete_useless(&self, placeholders: &[&PodSummary], plan: &mut Plan) {
         let executors: HashMap<_, _> = self.live_executors().map(|pod| (pod.executor_id, pod)).collect();
-        // Spark gives each executor a higher number than all before, so that one that is missing does not come any more.
+        // Spark gives each executor a higher number than all before: an executor with a lower number is not created later.
         let newest = self.view.seen.executors.iter().filter_map(|pod| pod.executor_id).max();
         let is_useless = |placeholder: &&&PodSummary| match executors.get(&placeholder.executor_id) {
             Some(executor) => !is_gated(executor),
@@ -227,8 +227,9 @@ impl Gang<'_> {
         plan.actions.extend(useless.filter_map(|pod| Action::delete(pod)));
     }
 
-    /// Returns the uids of the executors to which placeholders belong. Spark gives each number to one executor. Among
-    /// several, the one whose exchange has begun is chosen, or else the oldest: together they have the room of one.
+    /// Returns the uids of the executors to which placeholders belong, by their numbers. Spark gives each number to one
+    /// executor. If several pods have the same number, the one whose exchange has begun gets the placeholder, or else the
+    /// oldest: together they get the room of one executor.
     fn takers(&self) -> HashMap<u64, &str> {
         let mut gated: Vec<_> = self.gated().collect();
         // The last one of each number remains.
@@ -253,7 +254,8 @@ impl Gang<'_> {
 }
 
 impl<'a> Exchanging<'a> {
-    /// Removes the gates of executors whose placeholders are gone. Returns the executors that keep theirs.
+    /// Removes the gates of executors whose placeholders are gone or that have waited for too long. Returns the executors
+    /// that keep their gates.
     fn remove_gates(&mut self, plan: &mut Plan) -> Vec<(&'a PodSummary, &'a Placement)> {
         let gang = self.gang;
         let mut gated = Vec::new();
@@ -270,8 +272,8 @@ impl<'a> Exchanging<'a> {
                 self.own.to_be_placed.extend(own.nominated.clone());
                 plan.actions.push(ungate(executor));
             } else {
-                // No watch event of this application reports the end of another application's exchange.
-                let soon = is_ready.then_some(A_MOMENT);
+                // The end of another application's exchange causes no watch event of this application.
+                let soon = is_ready.then_some(RECHECK);
                 plan.wake = plan.wake.into_iter().chain(rest).chain(until_turn).chain(soon).min();
                 gated.push((executor, own));
             }
@@ -279,7 +281,7 @@ impl<'a> Exchanging<'a> {
         gated
     }
 
-    /// Returns how long it takes until an executor has waited for `duration`; none if it has.
+    /// Returns the time until an executor will have waited for `duration`; `None` if it has.
     fn rest(&self, executor: &PodSummary, duration: SignedDuration) -> Option<Duration> {
         let since = self.gang.wait(executor).map_or(self.gang.view.now, |wait| wait.since);
         self.gang.rest(Some(since), duration)
@@ -288,7 +290,7 @@ impl<'a> Exchanging<'a> {
     /// Begins the exchange of each executor whose placeholder holds room on a node where no executor is to be placed.
     fn begin(&self, gated: Vec<(&PodSummary, &Placement)>, plan: &mut Plan) {
         let others = &self.gang.recalled.of_others;
-        // Nothing is reserved for an executor that has gates of others too, until they are gone.
+        // Nothing is reserved for an executor that also has gates that are not the operator's, until these are removed.
         for (executor, own) in gated.into_iter().filter(|(_, own)| !own.has_other_gates) {
             let placeholder = self.placeholder_of(executor, own).filter(|pod| !pod.terminating);
             let Some(placeholder) = placeholder else { continue };
@@ -298,11 +300,11 @@ impl<'a> Exchanging<'a> {
                 let is_its_turn = self.rest(executor, LONGEST_TURN).is_none();
                 let is_busy = self.own.to_be_placed.contains(node)
                     || others.to_be_placed.contains(node) && !is_its_turn;
-                // An exchange that has begun goes on: those that wait to be placed wait for its end.
+                // An exchange that has begun continues: executors that are to be placed on the node wait until it ends.
                 let has_begun =
                     self.gang.wait(executor).is_some_and(|wait| wait.nominated.as_ref() == Some(node));
                 if is_busy && !has_begun {
-                    let soon = others.to_be_placed.contains(node).then_some(A_MOMENT);
+                    let soon = others.to_be_placed.contains(node).then_some(RECHECK);
                     plan.wake = plan.wake.into_iter().chain(soon).min();
                     continue;
                 }
@@ -320,13 +322,13 @@ impl<'a> Exchanging<'a> {
         placeholder.filter(|pod| pod.placement().is_some_and(|held| excess(own, held).is_none()))
     }
 
-    /// Returns the event for an executor that asks for more than its placeholder holds. The executors of an application
-    /// are alike, so that the first one is enough.
+    /// Returns the event for an executor that requests more than its placeholder holds. The executors of an application
+    /// have the same requests, so the event is for the first one alone.
     fn too_large(&self, executor: &PodSummary, own: &Placement) -> Option<Event> {
         let placeholder = self.placeholders.get(&executor.executor_id.filter(|number| *number == 1)?)?;
         let excess = excess(own, placeholder.placement()?)?;
         let note = format!(
-            "Executor {} asks for more than its placeholder: {excess}. No room is reserved for such executors, which are placed \
+            "Executor {} requests more than its placeholder: {excess}. No room is reserved for such executors, which are placed \
              wherever there is room. State in the application what a LimitRange or a webhook adds to them",
             executor.name
         );
