@@ -119,10 +119,10 @@ impl InstallationSettings {
 }
 
 /// Parses the name of an installation. The names of its objects and the values of their labels have up to 63
-/// characters: 48, and 15 for a suffix such as `-webhook-certs`. The gateway's suffix, `-connect-gateway`, has 16.
+/// characters: 47, and 16 for the longest suffix, `-connect-gateway`.
 fn installation(text: &str) -> Result<String, String> {
-    let is_name = !text.is_empty() && text.len() <= 48 && namespace(text).as_deref() == Ok(text);
-    let complaint = "must be up to 48 lower-case letters, digits and `-` (try `spark-operator-team-a`)";
+    let is_name = !text.is_empty() && text.len() <= 47 && namespace(text).as_deref() == Ok(text);
+    let complaint = "must be up to 47 lower-case letters, digits and `-` (try `spark-operator-team-a`)";
     checked(text, is_name, complaint)
 }
 

@@ -312,7 +312,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
     for named in [&places.secret, &places.mutating_configuration, &lock] {
         assert!(granted.contains(&format!(r#""resourceNames":["{named}"]"#)), "{named}: {granted}");
     }
-    for (installation, complaint) in [("Team", "lower-case"), ("", "lower-case"), (&"x".repeat(49), "48")] {
+    for (installation, complaint) in [("Team", "lower-case"), ("", "lower-case"), (&"x".repeat(48), "47")] {
         let refused =
             Flags::try_parse_from(["spark-operator", "run", &format!("--installation={installation}")]);
         let refused = refused.unwrap_err().to_string();

@@ -7,6 +7,7 @@ use super::{
     objects::{self, Encoded, InFlight, Maker},
 };
 use api::{
+    ObjectKey,
     SparkApplication,
     names::{annotation, finalizer},
 };
@@ -153,7 +154,10 @@ async fn make(
         let why = match timeout(PATIENCE, maker.make(&Encoded::of(&object))).await {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("failed to create {}: the API server does not answer", object["kind"]),
+            Err(_) => {
+                let object = ObjectKey::of(&object).unwrap_or_default();
+                format!("failed to create {object}: the API server does not answer")
+            }
         };
         warn!(why, "an object was not created");
         let event = events::not_made(&why, meanwhile);

@@ -229,7 +229,8 @@ impl Leadership {
     async fn release(&self, held: Held) {
         let spec = lease::released(&held.lease.spec.clone().unwrap_or_default(), now());
         match self.write(Some(held.lease), spec).await {
-            Ok(_) => info!(lease = self.name, "lease given back"),
+            Ok(Some(_)) => info!(lease = self.name, "lease given back"),
+            Ok(None) => info!(lease = self.name, "the lease is another client's by now"),
             Err(error) => {
                 warn!(%error, "the lease is not given back: the next leader has to wait until it expires")
             }

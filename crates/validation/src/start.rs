@@ -230,9 +230,10 @@ impl<'a> Start<'a> {
             self.warn_of_no_start(beat, format_args!("it is not shorter than {patience}"));
         }
         let of_blocks = self.has("spark.storage.blockManagerHeartbeatTimeoutMs");
-        let looks = time(self.get("spark.network.timeoutInterval").unwrap_or("60s"), "ms");
-        if !of_blocks && looks.is_some_and(|looks| looks > waits) {
-            self.warn_of_no_start(patience, "it is shorter than spark.network.timeoutInterval (60s)");
+        let interval = self.get("spark.network.timeoutInterval").unwrap_or("60s");
+        if !of_blocks && time(interval, "ms").is_some_and(|interval| interval > waits) {
+            let why = format_args!("it is shorter than spark.network.timeoutInterval ({interval})");
+            self.warn_of_no_start(patience, why);
         }
     }
 

@@ -57,7 +57,7 @@ impl Context {
                 return Ok(());
             }
             Action::DeleteServer { name, uid, force } => {
-                info!(pod = name, force, "server deleted");
+                info!(pod = name, force, "the server is about to be deleted");
                 let grace_period_seconds = force.then_some(0);
                 (POD.named(name), DeleteParams { grace_period_seconds, ..only(Some(uid)) })
             }
