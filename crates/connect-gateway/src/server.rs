@@ -25,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) gone: CancellationToken,
 }
 
-/// The times of the last events of two kinds.
+/// The times of the last use of a SparkConnect, and of the last change of its server's address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// A connection was opened, held or closed.

@@ -76,7 +76,7 @@ type Result<T, E = Refusal> = std::result::Result<T, E>;
 /// The namespace and the name in the path of a request.
 type Named = Path<(String, String)>;
 
-/// The credentials with which requests are made.
+/// The credentials of the page's requests to the API server.
 #[derive(Clone)]
 pub enum Credentials {
     /// The credentials of this client, for the local user, who logs in by [`Page::entrance`].

@@ -99,7 +99,7 @@ mod tests {
     use futures::FutureExt;
     use std::iter;
 
-    /// Without shares, two windows with slow drivers held six of eight places for half a minute, again and again.
+    /// Without shares, two windows with slow drivers could hold six of eight places for half a minute, again and again.
     #[tokio::test]
     async fn each_owner_leaves_places_to_others_and_a_freed_place_goes_to_a_waiting_one() {
         let shares = Shares::new(8);

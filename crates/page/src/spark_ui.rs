@@ -191,7 +191,7 @@ fn is_kill(path: &str) -> bool {
 ///
 /// # Errors
 ///
-/// If the page does not allow actions, or if the caller may not patch the application.
+/// If the page does not allow actions, or if the caller may not patch the SparkApplication or SparkConnect.
 async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
     page.check_actions()?;
     let Driver { namespace, resource, name, .. } = &window.driver;

@@ -91,7 +91,7 @@ impl Model {
         {
             next.drivers[name] = Some(Pod { terminating: true, ..pod });
             next.past.lost |= run.bit();
-            out.push(edge("somebody deletes a driver", next));
+            out.push(edge("a user deletes a driver", next));
         }
         if world.is_going() && !pod.terminating {
             let mut next = with(Pod { terminating: true, ..pod });

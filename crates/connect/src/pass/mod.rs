@@ -219,7 +219,7 @@ impl<'a> Pass<'a> {
         if status.server_hash.as_ref() != Some(&hash) {
             status.restarts = 0;
         } else if let Some(rest) = pause {
-            // If somebody has deleted the ended pod during the backoff, its end is counted already.
+            // If a user has deleted the ended pod during the backoff, its end is counted already.
             self.forget_pod();
             return self.await_next(rest);
         } else if let Some(name) = status.server.pod_name.clone() {
