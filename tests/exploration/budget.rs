@@ -1,4 +1,4 @@
-//! Counts the troubles that an exploration may still let happen, so that the number of states is limited.
+//! Counts the troubles that may still happen in an exploration, so that the number of states is limited.
 
 use std::{
     fmt::{self, Debug, Display},
@@ -8,10 +8,10 @@ use std::{
 
 /// A kind of trouble: an event that goes wrong, or a change by the user.
 pub trait Kind: Copy + Debug + Eq + Hash + 'static {
-    /// All kinds, in the order of their numbers.
+    /// All kinds.
     const ALL: &'static [Self];
 
-    /// The position in [`Self::ALL`].
+    /// The index in [`Self::ALL`].
     fn number(self) -> usize;
 
     fn name(self) -> &'static str;
@@ -52,7 +52,7 @@ macro_rules! listed {
 }
 pub(crate) use listed;
 
-/// How many troubles may still come: of each of the `N` kinds, and in total.
+/// The numbers of troubles that may still happen: of each of the `N` kinds, and in total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Budget<K, const N: usize> {
     each: [u8; N],
@@ -69,20 +69,20 @@ impl<K: Kind, const N: usize> Budget<K, N> {
         budget
     }
 
-    /// Returns how many troubles of this kind may still come.
+    /// Returns how many troubles of this kind may still happen.
     pub fn of(&self, kind: K) -> u8 {
         self.each[kind.number()]
     }
 
-    /// Returns this budget without one trouble of this kind; none if no more may come. All budgets without any trouble are
-    /// equal, so that states which differ only in troubles that cannot come are one.
+    /// Returns this budget with one trouble of this kind less. `None` if no more may happen. Budgets whose total is
+    /// zero are equal, so that states which differ only in troubles that cannot happen are the same.
     pub fn without(mut self, kind: K) -> Option<Self> {
         self.take(kind)?;
         self.all = self.all.checked_sub(1)?;
         Some(if self.all == 0 { Self::default() } else { self })
     }
 
-    /// Subtracts one trouble of this kind; none if no more may come. The total `all` is left as it is.
+    /// Subtracts one trouble of this kind. `None` if no more may happen. The total `all` is not changed.
     pub fn take(&mut self, kind: K) -> Option<()> {
         let left = &mut self.each[kind.number()];
         *left = left.checked_sub(1)?;

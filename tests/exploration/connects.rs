@@ -1,9 +1,9 @@
-//! Checks that a server of Spark Connect comes to what its spec asks for, whatever happens: edits, suspension, connections,
-//! crashes of the operator at each call, lost answers, servers that end, and pods that are deleted. No server that works and
-//! is wanted is ever deleted, and one crash is never told as a failure.
+//! Checks that a server of Spark Connect reaches the state of its spec, whatever happens: edits, suspension,
+//! connections, crashes of the operator at each call, lost responses, servers that end, and pods that are deleted. No
+//! server that works and is wanted is ever deleted, and the state is not `Failed` after a single crash of the server.
 //!
-//! The model leaves out the objects beside the pod, which are applied as a whole, and the operator's copy of the object:
-//! each pass reads it, and its status is not written if the object has changed since.
+//! The model leaves out the objects other than the pod, which are always applied together, and the operator's copy of
+//! the SparkConnect: each reconcile reads the SparkConnect, and does not write its status if it has changed since.
 
 use crate::{
     budget::{self, Kind as _, listed},
@@ -17,11 +17,12 @@ use pods::{Controller, Ended, Phase, PodSummary};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Seconds between two moments that the clock shows: longer than the first pauses, and than the wait for a lost node.
+/// The length of a time step of the model, in seconds: longer than the first pauses of the backoff, and than the time
+/// after which a pod on a lost node is deleted by force.
 const MOMENT: i64 = 100;
-/// After so many seconds without a connection the server sleeps, where it does.
+/// The value of `sleepAfterIdleSeconds`, in explorations with a server that sleeps.
 const IDLE: i64 = 250;
-/// The last moment up to which something may go wrong.
+/// The last time step to which the clock advances while troubles may still happen.
 const LAST: u8 = 2;
 const UID: &str = "connect";
 
@@ -33,21 +34,21 @@ listed! {
         Crash,
         /// A call of the operator fails, or its answer is lost.
         Fault,
-        /// The server ends.
+        /// The server's container ends.
         End,
-        /// Somebody deletes the pod.
+        /// A user deletes the pod.
         Deletion,
     }
 }
 
 type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
-/// What the user and the gateway have written, and the number of the status.
+/// The SparkConnect: the fields that the user and the gateway have written, and the number of the status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Object {
     version: u8,
     suspend: bool,
-    /// The moment of the last connection.
+    /// The time step of the last connection.
     connected: Option<u8>,
     status: u32,
 }
@@ -57,7 +58,7 @@ struct Server {
     uid: u8,
     version: u8,
     phase: Stage,
-    /// The moment at which its deletion began.
+    /// The time step of its `deletionTimestamp`.
     going: Option<u8>,
 }
 
@@ -74,33 +75,33 @@ struct World {
     object: Object,
     server: Option<Server>,
     made: u8,
-    /// The server as the operator's watch has it.
+    /// The server as the operator's watch has reported it.
     heard: Option<Server>,
-    /// Whether something has changed since the last pass began, or it is time for another.
+    /// Whether a reconcile is due: something has changed since the last one began, or time has passed.
     is_due: bool,
-    /// Whether the last pass asked for another look.
+    /// Whether the last reconcile has set a timer.
     wakes: bool,
     doing: Option<Doing>,
     left: Budget,
 }
 
-/// A change of what the operator decides, which has to be found.
+/// A seeded bug, which changes the operator's plan and which the exploration must find.
 type Mutation = fn(&mut Plan);
 
 struct Connects {
     sleeps: bool,
     budget: Budget,
     mutation: Option<Mutation>,
-    /// The hashes of all versions.
+    /// The server hashes of the spec's versions.
     hashes: Vec<String>,
     statuses: Vec<Option<SparkConnectStatus>>,
-    /// Each plan with the number of its status.
+    /// The plans, each with the number of its status.
     plans: Vec<(Plan, u32)>,
     decided: HashMap<(u8, Object, Option<Server>), u32>,
 }
 
 impl Connects {
-    /// Returns a model in which up to `most` troubles happen.
+    /// Returns a model in which at most `most` troubles happen.
     fn new(sleeps: bool, most: u8, mutation: Option<Mutation>) -> Self {
         use Trouble::{Connect, Crash, Deletion, Edit, End, Fault, Suspend};
         let each = [(Edit, 2), (Suspend, 2), (Connect, 1), (Crash, 1), (Fault, 1), (End, 1), (Deletion, 1)];
@@ -156,14 +157,14 @@ impl Connects {
         ServerPod { summary, is_ready, hash, deletion, ip: None }
     }
 
-    /// Returns the number of the plan for what a pass sees.
+    /// Returns the number of the plan that a reconcile decides on in `world`.
     fn decide(&mut self, world: &World) -> u32 {
         let key = (world.clock, world.object, world.heard);
         if let Some(known) = self.decided.get(&key) {
             return *known;
         }
         let server = world.heard.map(|server| Box::new(self.record(server)));
-        // A server without executors would be looked at again and again.
+        // For a server without executors, the plan would always set a timer for the next trial.
         let executors = [("running".to_owned(), 1)].into();
         let gateway_port = self.sleeps.then_some(20_001);
         let seen = Observed { server, executors, gateway_port, ..Observed::default() };
@@ -185,7 +186,7 @@ impl Connects {
         number
     }
 
-    /// Returns the world after a pass has decided, and what is wrong with the decision.
+    /// Returns the state after a reconcile has decided, and the invariant that the decision breaks.
     fn pass(&mut self, world: &World) -> EdgeOf<Self> {
         let number = self.decide(world);
         let plan = &self.plans[number as usize].0;
@@ -201,13 +202,13 @@ impl Connects {
         let is_given_up = plan.status.state == ConnectState::Failed && plan.status.restarts < 3;
         let broken = [
             (is_wrong, "a server is deleted that works and is wanted"),
-            (is_given_up, "a server is given up that is made anew soon"),
+            (is_given_up, "the state is Failed, but the server is created again soon"),
         ];
         let broken = broken.iter().find_map(|(is, what)| is.then(|| (*what).to_owned()));
-        Edge { step: "a pass begins", world, broken }
+        Edge { step: "a reconcile begins", world, broken }
     }
 
-    /// Returns the world after the next call of a pass.
+    /// Returns the state after the next call of a reconcile.
     fn acted(&self, world: &World, doing: Doing) -> World {
         let (plan, status) = &self.plans[doing.plan as usize];
         let mut next = World { doing: Some(Doing { done: doing.done + 1, ..doing }), ..*world };
@@ -265,17 +266,19 @@ impl Connects {
         Some(next)
     }
 
-    /// Returns what happens without anybody's doing.
+    /// Returns the steps of the watch and of the kubelet.
     fn happenings(world: &World) -> Vec<(&'static str, World)> {
         let mut all = Vec::new();
         if world.heard != world.server {
-            all.push(("a change is heard of", World { heard: world.server, is_due: true, ..*world }));
+            all.push(("the watch reports the pod", World { heard: world.server, is_due: true, ..*world }));
         }
         match world.server {
-            Some(Server { going: Some(_), .. }) => all.push(("it moves", World { server: None, ..*world })),
+            Some(Server { going: Some(_), .. }) => {
+                all.push(("the pod is removed", World { server: None, ..*world }));
+            }
             Some(server) if server.phase == Stage::Pending => {
                 let server = Some(Server { phase: Stage::Ready, ..server });
-                all.push(("it moves", World { server, ..*world }));
+                all.push(("the server becomes ready", World { server, ..*world }));
             }
             _ => {}
         }
@@ -295,7 +298,7 @@ impl Model for Connects {
         if let Some(doing) = world.doing {
             let acted = self.acted(world, doing);
             all.push(("a request is answered", acted));
-            // The call succeeds, and its answer is lost.
+            // The call succeeds, and its response is lost.
             let lost = Self::troubled(&World { doing: Some(doing), ..acted }, Trouble::Fault);
             all.extend(lost.map(|lost| (Trouble::Fault.name(), lost)));
         } else if world.is_due {
@@ -303,9 +306,9 @@ impl Model for Connects {
         }
         let troubles = Trouble::ALL.iter().map(|trouble| (*trouble, Self::troubled(world, *trouble)));
         all.extend(troubles.filter_map(|(trouble, world)| Some((trouble.name(), world?))));
-        // The operator is quicker than the clock.
+        // A reconcile takes less than a time step.
         if world.clock < LAST && world.doing.is_none() && !world.is_due {
-            all.push(("the clock goes on", World { clock: world.clock + 1, is_due: true, ..*world }));
+            all.push(("time passes", World { clock: world.clock + 1, is_due: true, ..*world }));
         }
         out.extend(all.into_iter().map(|(step, world)| edge(step, world)));
     }
@@ -317,7 +320,7 @@ impl Model for Connects {
             (None, Some(happens)) => happens,
             (None, None) if world.is_due => return Some(self.pass(world)),
             (None, None) if world.wakes => {
-                ("the clock goes on", World { clock: world.clock + 1, is_due: true, ..*world })
+                ("time passes", World { clock: world.clock + 1, is_due: true, ..*world })
             }
             (None, None) => return None,
         };
@@ -336,13 +339,13 @@ impl Model for Connects {
                 && status.state == ConnectState::Ready
                 && status.restarts == 0
         };
-        if is_good { Ok(()) } else { Err(format!("it rests with {:?} and {status:?}", world.server)) }
+        if is_good { Ok(()) } else { Err(format!("the end state is {:?} with {status:?}", world.server)) }
     }
 
-    fn tell(&self, before: &World, edge: &EdgeOf<Self>) -> String {
+    fn describe(&self, before: &World, edge: &EdgeOf<Self>) -> String {
         let plan = before.doing.map(|doing| &self.plans[doing.plan as usize].0.actions);
         let World { clock, object, server, heard, .. } = edge.world;
-        format!("{} at {clock}: {object:?}, {server:?}, heard {heard:?}, of {plan:?}", edge.step)
+        format!("{} at {clock}: {object:?}, {server:?}, reported {heard:?}, plan {plan:?}", edge.step)
     }
 }
 
@@ -355,13 +358,13 @@ fn is_asleep(status: &SparkConnectStatus) -> bool {
 }
 
 #[test]
-fn a_server_comes_to_what_its_spec_asks_for_in_any_world_within_reach() {
+fn a_server_reaches_the_state_of_its_spec_in_every_explored_state() {
     explore_all(1);
 }
 
 #[test]
 #[ignore = "takes long: make explore"]
-fn a_server_comes_to_what_its_spec_asks_for_in_any_world_within_wider_reach() {
+fn a_server_reaches_the_state_of_its_spec_with_more_troubles() {
     explore_all(2);
 }
 
@@ -374,7 +377,7 @@ fn explore_all(most: u8) {
 }
 
 #[test]
-fn a_bug_of_servers_that_is_made_on_purpose_is_found() {
+fn seeded_bugs_of_servers_are_found() {
     let mutations: [(Mutation, bool); 4] = [
         (|plan| plan.actions.retain(|action| !matches!(action, Action::DeleteServer { .. })), false),
         (|plan| plan.wake = None, false),

@@ -1,35 +1,36 @@
-//! Defines the form in which the models use a plan of the decision core (`crates/plan`).
+//! Defines how the models represent a plan of the decision core (`crates/plan` and `crates/schedules`).
 
 /// A plan of the decision core. `A` is the model's own type of actions.
 #[derive(Clone, Debug)]
 pub struct Decision<A> {
     pub acts: Vec<A>,
-    /// The number under which the model's oracle stores the status to record.
+    /// The number of the status to write, which the model's oracle has stored.
     pub status: u32,
-    /// Whether `status` differs from the recorded status.
+    /// Whether `status` differs from the present status.
     pub writes: bool,
-    /// The mistake in the plan that is a mistake in every state of the cluster.
+    /// What is wrong with the plan in any state of the cluster, if anything.
     pub wrong: Option<String>,
 }
 
-/// A step of a pass.
+/// A step of a reconcile.
 #[derive(Clone, Copy)]
 pub enum Todo<A> {
-    /// Checks that the stored object is the one that the decision was made for.
+    /// Checks that the object on the API server is still the one that the decision is about.
     Check,
     Act(A),
-    /// Records the status of this number.
+    /// Writes the status of this number.
     Write(u32),
 }
 
 impl<A: Copy> Decision<A> {
-    /// Returns whether the plan has no action, writes no status, and has no mistake.
+    /// Whether the plan has no action, writes no status, and is not wrong.
     pub fn is_nothing(&self) -> bool {
         self.acts.is_empty() && !self.writes && self.wrong.is_none()
     }
 
-    /// Returns the step of a pass after `done` others, and whether it is the last one. First comes the check, if `checks`,
-    /// then the actions, then the status, which `is_backwards` puts before the actions.
+    /// Returns step number `done` (from zero) of a reconcile, and whether it is the last one. The order is: the check,
+    /// if `checks`; the actions; the status. If `is_backwards`, which is a seeded bug, the status comes before the
+    /// actions.
     pub fn step(&self, done: u8, checks: bool, is_backwards: bool) -> (Todo<A>, bool) {
         let (done, checks) = (usize::from(done), usize::from(checks));
         let is_backwards = self.writes && is_backwards;
@@ -45,12 +46,12 @@ impl<A: Copy> Decision<A> {
     }
 }
 
-/// A pass of the operator (observe, decide, act, record) that has decided but has not ended.
+/// A reconcile (observe, decide, act, record) that has decided but has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Doing {
     pub plan: u32,
-    /// The number of steps of the pass that are done.
+    /// The number of steps that are done.
     pub done: u8,
-    /// Whether the object is still the one that the decision was made for.
+    /// Whether the object on the API server is still the one that the decision is about.
     pub is_current: bool,
 }

@@ -1,5 +1,5 @@
-//! Visits every state (`World`) that a model can reach, and checks each. The search is breadth first, so that an error
-//! is shown with the shortest sequence of steps that leads to it.
+//! Visits every state (`World`) that a model can reach, and checks each. The search is breadth first, so that a
+//! violation is shown with the shortest sequence of steps that leads to it.
 
 use crate::say;
 use std::{
@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-/// The largest number of steps after which a model without further troubles must have come to rest.
+/// The maximum number of steps within which a model without further troubles must come to rest.
 const PATIENCE: usize = 500;
 
 /// A model that can be explored.
@@ -27,14 +27,14 @@ pub trait Model {
     /// Adds to `out` all steps that can happen next in the state `world`.
     fn edges(&mut self, world: &Self::World, out: &mut Vec<EdgeOf<Self>>);
 
-    /// Returns the next step if no further trouble comes; none if the state is at rest.
+    /// Returns the next step if no further trouble happens. `None` if the state is at rest.
     fn fair(&mut self, world: &Self::World) -> Option<EdgeOf<Self>>;
 
     /// Checks a state at rest, which no step follows. The error says what is wrong with the state.
     fn rests(&mut self, world: &Self::World) -> Result<(), String>;
 
-    /// Describes a step in words.
-    fn tell(&self, before: &Self::World, edge: &EdgeOf<Self>) -> String;
+    /// Describes a step for the story of a violation.
+    fn describe(&self, before: &Self::World, edge: &EdgeOf<Self>) -> String;
 }
 
 /// The outcome of a request of the operator to the API server.
@@ -50,22 +50,22 @@ pub enum Call {
 impl Call {
     pub const ALL: [Self; 3] = [Self::Answered, Self::Failed, Self::Unheard];
 
-    /// Describes the step in which a request has this outcome.
-    pub const fn told(self) -> &'static str {
+    /// Returns the name of the step in which a request has this outcome.
+    pub const fn step(self) -> &'static str {
         match self {
             Self::Answered => "a request is answered",
             Self::Failed => "a request fails",
-            Self::Unheard => "the answer to a request is lost",
+            Self::Unheard => "the response to a request is lost",
         }
     }
 }
 
-/// A step and the world that it leads to.
+/// A step and the state that it leads to.
 #[derive(Clone, Debug)]
 pub struct Edge<W> {
     pub step: &'static str,
     pub world: W,
-    /// The invariant that the step breaks.
+    /// The invariant that the step breaks, if any.
     pub broken: Option<String>,
 }
 
@@ -76,8 +76,8 @@ pub const fn edge<W>(step: &'static str, world: W) -> Edge<W> {
 
 pub type EdgeOf<M> = Edge<<M as Model>::World>;
 
-/// Explores `model`, prints how much there was to explore, and fails with the story if an invariant is broken. `bounds`
-/// describes the limits of the exploration.
+/// Explores `model`, prints the numbers of states and steps, and fails with the story of the violation if an invariant
+/// is broken. `bounds` describes the limits of the exploration.
 pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &mut M) {
     let begun = Instant::now();
     let Found { worlds, edges, broken } = explore(model);
@@ -87,7 +87,7 @@ pub fn explore_and_report<M: Model>(name: &str, bounds: &impl Display, model: &m
     }
 }
 
-/// Explores a model with each of these bugs, which are made on purpose, and fails if one of them breaks no invariant.
+/// Explores a model with each of these seeded bugs, and fails if one of them breaks no invariant.
 pub fn finds<B: Copy + Debug + Send + Sync>(bugs: &[B], explored_with: impl Fn(B) -> Found + Sync) {
     let missed = on_all_processors(bugs, |bug| {
         let Found { worlds, broken, .. } = explored_with(*bug);
@@ -99,7 +99,7 @@ pub fn finds<B: Copy + Debug + Send + Sync>(bugs: &[B], explored_with: impl Fn(B
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 
-/// Runs `work` on each of `items`, on as many threads as there are processors, and returns the results in no order.
+/// Runs `work` on each of `items`, on as many threads as there are processors. The order of the results is not defined.
 pub fn on_all_processors<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let one_by_one = || {
@@ -128,7 +128,7 @@ pub struct Broken {
     pub story: String,
 }
 
-/// A hasher whose hash of a number is the number itself: fingerprints are as good as random already.
+/// A hasher whose hash of a number is the number itself: fingerprints are evenly distributed already.
 #[derive(Default)]
 struct Itself(u64);
 
@@ -148,10 +148,11 @@ impl Hasher for Itself {
 
 type Numbers<V> = HashMap<u64, V, BuildHasherDefault<Itself>>;
 
+/// Explores `model` until an invariant is broken or all states were visited.
 pub fn explore<M: Model>(model: &mut M) -> Found {
     let beginning = model.beginning();
-    // For the fingerprint of each known state, the fingerprint of the state from which it was reached first; 0 for the
-    // initial state.
+    // The fingerprint of each known state, with that of the state from which it was first reached; 0 for the initial
+    // state.
     let mut known = Numbers::default();
     let mut good = HashSet::<u64, BuildHasherDefault<Itself>>::default();
     let number = fingerprint(&beginning);
@@ -185,9 +186,9 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
     Found { worlds: known.len(), edges: count, broken }
 }
 
-/// Checks that the model comes to rest in a correct state from `from` on, the state with the fingerprint `number`, if no
-/// further trouble comes. `good` contains the states for which this is known. The error is what is wrong, and the steps
-/// from `from` on.
+/// Checks that the model comes to rest in a correct state if it starts in the state `from`, whose fingerprint is
+/// `number`, and no further trouble happens. `good` contains the states for which this is known. The error is what is
+/// wrong, and the steps that lead there.
 fn settles<M: Model>(
     model: &mut M,
     (number, from): (u64, M::World),
@@ -218,8 +219,8 @@ fn settles<M: Model>(
     Ok(())
 }
 
-/// Describes the steps from the initial state to the state with the fingerprint `number`, and the steps `then` after
-/// that.
+/// Describes the steps from the initial state to the state with the fingerprint `number`, and the steps `then` that
+/// follow.
 fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[EdgeOf<M>]) -> String {
     let mut numbers = vec![number];
     while let Some(before) = known.get(&numbers[numbers.len() - 1]).filter(|before| **before != 0) {
@@ -231,13 +232,13 @@ fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[Edg
         let mut edges = Vec::new();
         model.edges(&world, &mut edges);
         let edge = edges.into_iter().find(|edge| fingerprint(&edge.world) == *number).unwrap();
-        story += &model.tell(&world, &edge);
+        story += &model.describe(&world, &edge);
         story.push('\n');
         world = edge.world;
     }
     story.push_str("and then\n");
     for edge in then {
-        story += &model.tell(&world, edge);
+        story += &model.describe(&world, edge);
         story.push('\n');
         world = edge.world;
     }
@@ -251,8 +252,8 @@ pub fn fingerprint(world: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A fast 64-bit hasher of short writes, by folded multiplication. It identifies the states that the exploration has
-/// visited. Among ten million states, the probability of a collision is about 1 in 400,000.
+/// A fast 64-bit hasher for short writes, by folded multiplication. Its hashes identify the states that were visited.
+/// Among ten million states, the probability of a collision is about 1 in 400,000.
 #[derive(Default)]
 pub struct Folding {
     word: u64,

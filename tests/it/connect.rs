@@ -478,7 +478,9 @@ fn a_server_has_no_labels_of_an_application() {
     let said: Vec<_> = examine(&connect).invalid.iter().map(Invalid::to_string).collect();
     assert_eq!(
         said,
-        ["metadata.labels: `sparkoperator.k8s.io/app-name` is of the pods of applications: take it out"]
+        [
+            "metadata.labels: `sparkoperator.k8s.io/app-name` is reserved for the pods of applications: take it out"
+        ]
     );
 }
 
@@ -618,7 +620,9 @@ fn a_web_ui_whose_address_is_invalid_has_no_ingress_and_that_is_told_once() {
     assert!(story.plan.wanted.iter().all(|object| object["kind"] != "Ingress"));
     let missing = condition(&story.plan.status, INGRESS_MISSING).unwrap();
     assert!(
-        missing.message.starts_with("there is no Ingress pi-server-ui: of its address, `team-a-xx"),
+        missing
+            .message
+            .starts_with("Ingress pi-server-ui is not created, because its URL is invalid: `team-a-xx"),
         "{missing:?}"
     );
     assert!(story.after(1).events.is_empty());

@@ -1,8 +1,8 @@
-//! Serves one connection: holds it until the server's pod answers, and then passes all bytes on in both directions.
+//! Serves one connection: holds it until the server's pod answers, and then forwards all bytes in both directions.
 
 use super::{
+    connection_limits::{CHUNK, Place, SOCKET_BUFFER},
     gateway::Gateway,
-    room::{CHUNK, KEPT, Place},
     server::Server,
 };
 use prometheus_client::metrics::counter::Counter;
@@ -23,31 +23,33 @@ use tokio::{
 };
 use tracing::debug;
 
-/// The longest time in which a pod accepts a connection: a packet is sent again after 1 s and 3 s.
-const CONNECT: Duration = Duration::from_secs(5);
-/// The pause after which a pod is tried again that should answer: it may have died a moment ago, or its network may not
-/// be known everywhere yet.
-const AGAIN: Duration = Duration::from_secs(1);
-/// The silence after which the other end of a connection is tested, the pause between tests, and how many tests without an
-/// answer end the connection: two minutes in all, also where a node has lost its power. One that answers is never too old.
+/// The timeout for a connection to a pod: TCP retransmits the first packet after 1 s and 3 s.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause before another attempt to connect to a pod that is ready by its status: it may have just ended, or its
+/// address may not be routed from this node yet.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// TCP keepalive: the idle time before the first probe, the interval of probes, and the number of unanswered probes
+/// after which the connection is closed. A connection to a node without power is closed after two minutes. A connection
+/// whose other end answers may be idle for any time.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
 
-/// Serves the connection of a client until both sides have closed it, or until the process ends.
+/// Serves the connection of a client until both sides have closed it, or until the gateway closes all connections.
 pub(crate) async fn serve(gateway: Arc<Gateway>, server: Arc<Server>, client: TcpStream, place: Place) {
     let served = async {
         prepare(&client)?;
         let Some(pod) = reached(&gateway, &server, &client).await else { return Ok(()) };
         splice(client, pod, &gateway).await
     };
-    if let Some(Err(error)) = gateway.cut.run_until_cancelled(served).await {
+    if let Some(Err(error)) = gateway.closing.run_until_cancelled(served).await {
         debug!(%error, "connection failed");
     }
     drop(place);
     server.used();
 }
 
-/// Returns a connection to the server's pod. If the pod does not answer at once, the client is held, which has the server
-/// woken. None if there is no room for that, or nobody waits any more.
+/// Returns a connection to the server's pod. If the pod does not answer the first attempt, the client is held, and a
+/// report wakes the server. `None` if too many connections are held, the wait is too long, the client has left, or the
+/// SparkConnect is gone.
 async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Option<TcpStream> {
     let settings = &gateway.setup.settings;
     let (mut address, mut held) = (server.address.subscribe(), None);
@@ -66,8 +68,8 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
                 }
                 server.used();
             }
-            // The sender is in `server`, so the only outcomes are a new address and the end of the pause.
-            timeout(AGAIN, address.changed()).await.ok();
+            // `server` owns the sender, so the only outcomes are a new address and the end of the pause.
+            timeout(RETRY_PAUSE, address.changed()).await.ok();
         }
     };
     let refused = tokio::select! {
@@ -77,8 +79,9 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
         },
         () = sleep(settings.longest_wait) => "no answer",
         () = server.gone.cancelled() => return None,
-        // The client has closed its side. Nothing is read of what it has sent before, so this is not told by a read:
-        // whoever waits for urgent data, which is not asked for, is told of the end too.
+        // The client has closed its side. A read would not show that, because the bytes that the client has sent are
+        // not read before a server answers. Readiness for urgent data, which is not expected, also reports a closed
+        // side.
         _ = client.ready(Interest::PRIORITY) => return None,
     };
     debug!(reason = refused, "connection refused");
@@ -87,17 +90,17 @@ async fn reached(gateway: &Gateway, server: &Server, client: &TcpStream) -> Opti
 }
 
 async fn connected(ip: IpAddr, port: u16) -> io::Result<TcpStream> {
-    let pod = timeout(CONNECT, TcpStream::connect(SocketAddr::from((ip, port)))).await??;
+    let pod = timeout(CONNECT_TIMEOUT, TcpStream::connect(SocketAddr::from((ip, port)))).await??;
     prepare(&pod)?;
     Ok(pod)
 }
 
-/// Sets what holds for the sockets of both sides.
+/// Sets the options for the sockets of both sides.
 fn prepare(socket: &TcpStream) -> io::Result<()> {
     let (idle, interval, count) = KEEPALIVE;
     sockopt::set_tcp_nodelay(socket, true)?;
-    sockopt::set_socket_recv_buffer_size(socket, KEPT)?;
-    sockopt::set_socket_send_buffer_size(socket, KEPT)?;
+    sockopt::set_socket_recv_buffer_size(socket, SOCKET_BUFFER)?;
+    sockopt::set_socket_send_buffer_size(socket, SOCKET_BUFFER)?;
     sockopt::set_tcp_keepidle(socket, idle)?;
     sockopt::set_tcp_keepintvl(socket, interval)?;
     sockopt::set_tcp_keepcnt(socket, count)?;
@@ -105,7 +108,7 @@ fn prepare(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes bytes on in both directions until both sides have closed theirs.
+/// Forwards bytes in both directions until both sides have closed theirs.
 async fn splice(mut client: TcpStream, mut pod: TcpStream, gateway: &Gateway) -> io::Result<()> {
     let ((from_client, to_client), (from_pod, to_pod)) = (client.split(), pod.split());
     tokio::try_join!(
@@ -115,7 +118,8 @@ async fn splice(mut client: TcpStream, mut pod: TcpStream, gateway: &Gateway) ->
     Ok(())
 }
 
-/// Passes bytes on until the sender has closed its side, and then closes this side of the receiver.
+/// Forwards bytes in one direction until the sender has closed its side, and then closes that direction of the
+/// receiver.
 async fn pass_on(from: ReadHalf<'_>, mut to: WriteHalf<'_>, bytes: &Counter) -> io::Result<()> {
     loop {
         from.readable().await?;

@@ -1,31 +1,32 @@
-//! The gateway of SparkConnects that sleep: listens on a port for each, holds connections until the server's pod answers,
-//! has the operator wake a server that sleeps, and passes all bytes on.
+//! The gateway for SparkConnects that sleep: listens on one port for each SparkConnect, holds connections until the
+//! server's pod answers, makes the operator wake a server that sleeps, and forwards all bytes.
 //!
-//! The gateway is a process of its own, so that no session ends with the operator. It knows only what it watches, so
-//! replicas share nothing. It reads SparkConnects and changes one annotation of them, the time at which a connection was
-//! open last; whatever follows from that time is the operator's decision. It reads no byte of what it passes on: HTTP/2,
-//! TLS and tokens are between the client and the server.
+//! The gateway is a process of its own, so that a restart of the operator ends no session. All it knows comes from its
+//! watches, so its replicas share no state. It reads SparkConnects and writes one annotation, the time at which a
+//! connection was last open; the operator decides what follows from that time. It does not interpret the bytes that it
+//! forwards: HTTP/2, TLS and tokens are between the client and the server.
 //!
 //! | file | what |
 //! |---|---|
-//! | `spark_connect` | what is read of a SparkConnect |
-//! | `objects` | which SparkConnects there are, and which of them has which port (pure) |
+//! | `spark_connect` | the fields of a SparkConnect that are read |
+//! | `objects` | the SparkConnects that exist, and the port of each (pure) |
 //! | `ports` | opens and closes ports, and accepts connections |
-//! | `room` | how many connections there may be, in all and of one SparkConnect (pure) |
-//! | `connection` | one connection: held, then passed on |
-//! | `reports` | when the annotation is written, and its writing |
-//! | `gateway`, `server` | what all connections share, and what those of one SparkConnect share |
+//! | `connection_limits` | the number of connections that are allowed, in total and for one SparkConnect (pure) |
+//! | `connection` | one connection: held, then forwarded |
+//! | `reports` | when the annotation is due, and its writing |
+//! | `gateway`, `server` | the state that all connections share, and the state of one SparkConnect's connections |
 
 mod connection;
+mod connection_limits;
 mod gateway;
 mod metrics;
 mod objects;
 mod ports;
 mod reports;
-mod room;
 mod server;
 mod spark_connect;
 
+pub use connection_limits::Limit;
 use futures::{StreamExt, stream::select_all};
 use gateway::Gateway;
 pub use gateway::{Listen, Settings, Setup};
@@ -39,7 +40,6 @@ use kube::{
 pub use metrics::GatewayMetrics;
 use objects::Objects;
 use ports::Ports;
-pub use room::Limit;
 use spark_connect::SparkConnect;
 use std::{collections::BTreeSet, sync::Arc};
 use tokio::sync::Semaphore;
@@ -49,16 +49,17 @@ use watches::page_by_page;
 
 /// The port of Spark Connect in a server's pod: Spark's default, which the operator sets.
 pub const SERVER_PORT: u16 = 15002;
-/// The number of objects that the API server is asked for at once. An object has up to 1.5 MB, which is etcd's limit. Of all
-/// namespaces, one page is in memory at a time.
+/// The number of objects in one page of a list. An object has up to 1.5 MB, which is etcd's limit. One page is in
+/// memory at a time, for all namespaces together.
 const PAGE: u32 = 20;
 
-/// The number of events that are applied before ports and addresses are assigned anew, if so many are there: assigning is
-/// work for each SparkConnect.
+/// The maximum number of pending events that are applied before ports and addresses are assigned again: each assignment
+/// goes through all SparkConnects.
 const EVENTS: usize = 32;
 
-/// Serves SparkConnects until `stop`, and then their open connections for the termination grace. Calls `synced` once
-/// the ports of all SparkConnects are known, and maybe again later.
+/// Serves SparkConnects until `stop` is cancelled, and then their open connections for the termination grace. Calls
+/// `synced` once each namespace has been listed or has failed to be listed, and at least one has been listed; perhaps
+/// again later.
 pub async fn run(setup: Setup, synced: impl Fn() + Send, stop: CancellationToken) {
     let gateway = Arc::new(Gateway::new(setup, stop.clone()));
     let end = async {
@@ -71,7 +72,8 @@ pub async fn run(setup: Setup, synced: impl Fn() + Send, stop: CancellationToken
     }
 }
 
-/// Keeps the ports as the SparkConnects say; never ends. A namespace that cannot be listed delays no other.
+/// Watches SparkConnects and opens and closes ports accordingly; never returns. A namespace that cannot be listed does
+/// not delay the others.
 async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
     let Setup { settings, client, watches, watch_seconds, .. } = &gateway.setup;
     let namespaces: Vec<Option<&str>> = match &settings.namespaces {
@@ -87,7 +89,7 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
         watch.default_backoff().map(move |event| (place, event)).boxed()
     }));
     let mut objects: Vec<Objects> = namespaces.iter().map(|_| Objects::default()).collect();
-    let mut unasked: BTreeSet<usize> = (0..objects.len()).collect();
+    let mut unanswered: BTreeSet<usize> = (0..objects.len()).collect();
     let (mut ports, mut has_listed) = (Ports::new(Arc::clone(gateway)), false);
     let mut events = events.ready_chunks(EVENTS);
     while let Some(events) = events.next().await {
@@ -97,20 +99,20 @@ async fn follow(gateway: &Arc<Gateway>, synced: impl Fn() + Send) {
                 Ok(event) => {
                     if matches!(event, Event::InitDone) {
                         has_listed = true;
-                        unasked.remove(&place);
+                        unanswered.remove(&place);
                     }
                     has_changed |= objects[place].apply(event);
                 }
                 Err(error) => {
                     warn!(namespace = namespaces[place], %error, "the watch of SparkConnects is retried");
-                    unasked.remove(&place);
+                    unanswered.remove(&place);
                 }
             }
         }
         if has_changed {
             ports.assign(&objects);
         }
-        if has_listed && unasked.is_empty() {
+        if has_listed && unanswered.is_empty() {
             synced();
         }
     }

@@ -1,12 +1,12 @@
-//! Counts connections and what passes over them. The metrics are totals: tenants may make any number of SparkConnects,
-//! and a label for each would have no bound.
+//! Counts connections and the bytes that are forwarded. The metrics are totals: tenants may create any number of
+//! SparkConnects, so a label with their names would have an unbounded number of values.
 
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 
-/// Counters, by one label.
+/// Counters with one label.
 type Counters = Family<[(&'static str, &'static str); 1], Counter>;
 
 /// The metrics of the gateway.

@@ -1,4 +1,4 @@
-//! Knows the SparkConnects that there are, and decides which of them has which port.
+//! Keeps the SparkConnects that exist, and decides which of them has which port.
 
 use super::spark_connect::{Known, SparkConnect, Uid};
 use kube::{ResourceExt, runtime::watcher::Event};
@@ -13,13 +13,13 @@ use tracing::warn;
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     known: BTreeMap<Uid, Known>,
-    /// The uids in a list that is not complete yet.
+    /// The uids that the list which is being read has contained so far.
     listed: BTreeSet<Uid>,
 }
 
 impl Objects {
-    /// Applies an event; returns whether something has changed that the gateway follows. Until a list is complete, nothing
-    /// counts as changed, and what it does not contain stays.
+    /// Applies an event; returns whether a field that the gateway reads has changed. While a list is being read, the
+    /// answer is false, and objects that it does not contain are kept until it is complete.
     pub(crate) fn apply(&mut self, event: Event<SparkConnect>) -> bool {
         match event {
             Event::Init => self.listed.clear(),
@@ -38,7 +38,7 @@ impl Objects {
         false
     }
 
-    /// Returns whether something is new about an object. One that cannot be read stays as it was.
+    /// Stores an object; returns whether it is new or has changed. An object that cannot be read keeps its last values.
     fn learn(&mut self, object: SparkConnect) -> bool {
         let (namespace, name, uid) = (object.namespace(), object.name_any(), object.uid());
         match (object.0, uid) {
@@ -59,8 +59,9 @@ impl Objects {
     }
 }
 
-/// Returns the SparkConnects that name a port, each with the port if it has it. A port that several name belongs to the
-/// oldest of them: a client that has its address must not reach another server some day.
+/// Returns the SparkConnects whose status names a port: each with the port, or with `None` if the port is out of range
+/// or belongs to another one. If several name the same port, it belongs to the oldest: its clients must not reach
+/// another server.
 pub(crate) fn assigned<'k>(
     objects: impl Iterator<Item = (&'k Uid, &'k Known)>,
     ports: &RangeInclusive<u16>,
@@ -94,7 +95,7 @@ mod tests {
     const LATE: &str = "2026-11-28T09:00:00Z";
 
     #[test]
-    fn a_port_belongs_to_the_oldest_of_those_that_name_it() {
+    fn a_port_belongs_to_the_oldest_spark_connect_that_names_it() {
         let mut objects = Objects::default();
         for object in [
             with_port("young", LATE, 20_000),
@@ -113,14 +114,14 @@ mod tests {
             let ports = assigned.into_iter().map(|(uid, (port, _))| (uid.to_string(), port));
             ports.filter_map(|(uid, port)| Some(format!("{uid} {}", port?))).collect::<Vec<_>>()
         };
-        assert_eq!(assigned(objects.all(), &(20_000..=29_999)).len(), 7, "all that name one");
+        assert_eq!(assigned(objects.all(), &(20_000..=29_999)).len(), 7, "all that name a port");
         assert_eq!(all(&objects), ["b 20001", "old 20000"]);
         assert!(objects.apply(Event::Delete(with_port("old", EARLY, 20_000))));
         assert_eq!(all(&objects), ["b 20001", "young 20000"]);
     }
 
     #[test]
-    fn only_what_the_gateway_follows_counts_as_a_change() {
+    fn only_fields_that_the_gateway_reads_count_as_changes() {
         let ready =
             |ip: &str| json!({"state": "Ready", "server": {"podIp": ip}, "gateway": {"port": 20_000}});
         let mut objects = Objects::default();
@@ -131,12 +132,12 @@ mod tests {
         assert!(apply(&json!({"gateway": {"port": 20_000}})));
         assert!(!apply(&json!({"gateway": {"port": 20_000}, "executors": {"Running": 2}})));
         let late = object("a", "9999-12-31T12:00:00Z", &json!({"gateway": {"port": 20_001}}));
-        assert!(!objects.apply(Event::Apply(late)), "it cannot be read");
-        assert!(!objects.apply(Event::Delete(with_port("b", EARLY, 20_000))), "nobody knows it");
+        assert!(!objects.apply(Event::Apply(late)), "the object cannot be read");
+        assert!(!objects.apply(Event::Delete(with_port("b", EARLY, 20_000))), "the object was not known");
     }
 
     #[test]
-    fn a_list_replaces_what_was_known_once_it_is_complete() {
+    fn a_list_replaces_the_known_objects_when_it_is_complete() {
         let mut objects = Objects::default();
         for name in ["a", "b"] {
             objects.apply(Event::Apply(with_port(name, EARLY, 20_000)));

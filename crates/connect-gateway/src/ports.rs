@@ -1,4 +1,4 @@
-//! Opens a port for each SparkConnect that has one, closes ports that nobody has any more, and accepts connections.
+//! Opens the port of each SparkConnect, closes ports that belong to none any more, and accepts connections.
 
 use super::{
     connection,
@@ -14,22 +14,23 @@ use tokio::time::sleep;
 use tokio_util::sync::DropGuard;
 use tracing::{Instrument, debug, info, warn};
 
-/// The pause after which a port is tried again that cannot be opened: whoever had it before may still close it.
+/// The pause before another attempt to open a port: the listener of the SparkConnect that had it before may not be
+/// closed yet.
 const OPEN_PAUSE: Duration = Duration::from_secs(1);
 
 /// The ports that are open.
 pub(crate) struct Ports {
     gateway: Arc<Gateway>,
-    /// The SparkConnects that name a port; none for those that have no port, which is in the log.
+    /// The SparkConnects whose status names a port. `None` for one that does not get it, which was logged.
     served: BTreeMap<Uid, Option<Served>>,
 }
 
-/// A SparkConnect and its port. Connections that have reached its server go on when this value is dropped.
+/// A SparkConnect and its port. When this value is dropped, connections that have reached the server continue.
 struct Served {
     server: Arc<Server>,
-    /// The port, and what closes it when it is dropped.
+    /// The port, and the guard that closes it when dropped.
     port: (u16, DropGuard),
-    /// Closes connections that wait, and ends the reports, when it is dropped.
+    /// The guard that closes held connections and ends the reports when dropped.
     _gone: DropGuard,
 }
 
@@ -38,7 +39,7 @@ impl Ports {
         Self { gateway, served: BTreeMap::new() }
     }
 
-    /// Opens and closes ports so that each SparkConnect has its own, and records where their servers answer.
+    /// Opens and closes ports so that each SparkConnect has its own, and updates the addresses of the servers.
     pub(crate) fn assign(&mut self, objects: &[Objects]) {
         let gateway = &self.gateway;
         let assigned = assigned(objects.iter().flat_map(Objects::all), &gateway.setup.settings.ports);

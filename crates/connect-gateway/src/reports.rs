@@ -1,5 +1,5 @@
-//! Reports to the operator that a SparkConnect is used, by the annotation with the time at which a connection was open
-//! last. While a server sleeps, the report wakes it.
+//! Reports to the operator that a SparkConnect is used, by the annotation with the time at which a connection was last
+//! open. For a server that sleeps, the report wakes it.
 
 use super::{
     gateway::Gateway,
@@ -23,12 +23,12 @@ use std::{
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{info, warn};
 
-/// The pause after a report that failed; each further one is twice as long, up to the longest one. That is short: a server
-/// may be put to sleep by mistake while the operator hears nothing of its use.
+/// The backoff after a report that failed: the first pause, which doubles, and the maximum. The maximum is short:
+/// without reports, the operator puts a server to sleep that is in use.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// The use of a SparkConnect now.
+/// The present use of a SparkConnect.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     is_open: bool,
@@ -38,8 +38,9 @@ struct Use {
 }
 
 impl Use {
-    /// Returns when the next report is due after one that began at `sent`; none if there is nothing to report. It is due
-    /// once in a period, and at once for a client that waits for a server which was there at the last report.
+    /// Returns when the next report is due, if the last one began at `sent`. `None` if there is nothing to report. The
+    /// first use is reported immediately. Afterwards, open connections and use since the last report are reported once
+    /// in a period, and immediately if a connection is held and the server's address has changed since the last report.
     fn due(&self, sent: Option<Instant>, period: Duration) -> Option<Instant> {
         match (sent, self.times.used?) {
             (None, used) => Some(used),
@@ -50,9 +51,9 @@ impl Use {
     }
 }
 
-/// Reports the use of `server` until it is gone, or all connections have been closed at the end of the process.
+/// Reports the use of `server` until it is gone, or until all connections have been closed at the end of the process.
 pub(crate) async fn report(gateway: Arc<Gateway>, server: Arc<Server>) {
-    // Replicas that have begun together do not write together for ever.
+    // Up to a quarter is added to the period, so that replicas that started together do not always write together.
     let part = u32::try_from(RandomState::new().hash_one(&server.uid) % 256).unwrap_or_default();
     let period = gateway.setup.settings.report_period;
     let period = period + period * part / 1024;
@@ -70,7 +71,7 @@ pub(crate) async fn report(gateway: Arc<Gateway>, server: Arc<Server>) {
             () = async { if let Some(due) = due { sleep_until(due).await } else { pending().await } } => {}
             () = server.changed.notified() => continue,
             () = server.gone.cancelled() => return,
-            () = gateway.cut.cancelled() => {
+            () = gateway.closing.cancelled() => {
                 gateway.open.wait().await;
                 present = now();
                 is_last = true;
@@ -90,14 +91,14 @@ pub(crate) async fn report(gateway: Arc<Gateway>, server: Arc<Server>) {
             }
             Err(error) => {
                 warn!(%error, "the last connection could not be reported");
-                gateway.cut.run_until_cancelled(sleep(pause)).await;
+                gateway.closing.run_until_cancelled(sleep(pause)).await;
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }
 }
 
-/// Writes the annotation. Its value is the time of writing, so the last one is up to a period later than the connection.
+/// Writes the annotation. Its value is the time of the write, which is up to a period after the last use.
 async fn write(gateway: &Gateway, server: &Server) -> kube::Result<()> {
     let _turn = gateway.reports.turn(None, &server.namespace).await;
     let patch = json!({"metadata": {"annotations": {LAST_CONNECTION: format!("{:.0}", now())}}});
@@ -107,7 +108,7 @@ async fn write(gateway: &Gateway, server: &Server) -> kube::Result<()> {
     gateway.setup.client.request_text(request.map_err(kube::Error::BuildRequest)?).await.map(drop)
 }
 
-#[expect(clippy::disallowed_methods, reason = "the clock of the gateway: connections are open now")]
+#[expect(clippy::disallowed_methods, reason = "the annotation has the present time")]
 fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,4 +1,5 @@
-//! Holds the parts that the connections to one SparkConnect share: the address of its server, and the time of its use.
+//! Holds the state that the connections to one SparkConnect share: the address of its server, and the time of its last
+//! use.
 
 use super::spark_connect::{Known, Uid};
 use parking_lot::Mutex;
@@ -15,21 +16,21 @@ pub(crate) struct Server {
     pub(crate) uid: Uid,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// Where the server's pod answers, while the SparkConnect is ready.
+    /// The IP address of the server's pod while the SparkConnect is ready.
     pub(crate) address: watch::Sender<Option<IpAddr>>,
     pub(crate) times: Mutex<Times>,
     /// Notified when `times` have changed.
     pub(crate) changed: Notify,
-    /// Cancelled when the SparkConnect is gone, or has no port any more.
+    /// Cancelled when the SparkConnect is deleted, or has no port any more.
     pub(crate) gone: CancellationToken,
 }
 
-/// The time at which something last happened.
+/// The times of the last use of a SparkConnect, and of the last change of its server's address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// A connection was opened, held or closed.
     pub(crate) used: Option<Instant>,
-    /// The server has got another address, or lost it.
+    /// The address of the server has changed or was removed.
     pub(crate) moved: Instant,
 }
 
@@ -52,7 +53,7 @@ impl Server {
         info_span!("connect", namespace, name)
     }
 
-    /// Records where the server answers now.
+    /// Records the present address of the server.
     pub(crate) fn moved(&self, address: Option<IpAddr>) {
         if *self.address.borrow() != address {
             self.times.lock().moved = Instant::now();

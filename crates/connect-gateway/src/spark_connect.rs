@@ -1,4 +1,4 @@
-//! Reads of a SparkConnect what the gateway needs: its name, its port, and where its server answers.
+//! Reads the fields of a SparkConnect that the gateway needs: its name, its port, and the address of its server.
 
 use api::Lenient;
 use jiff::Timestamp;
@@ -6,12 +6,12 @@ use kube::core::{ApiResource, GroupVersionKind, NotUsed, Object};
 use serde_json::Value;
 use std::{net::IpAddr, sync::Arc};
 
-/// A SparkConnect as it is read from the API server. Its spec, which may have a megabyte, is skipped.
+/// A SparkConnect as it is read from the API server. Its spec, which may have a megabyte, is not parsed.
 pub(crate) type SparkConnect = Lenient<Object<NotUsed, Value>>;
 /// The uid of a SparkConnect.
 pub(crate) type Uid = Arc<str>;
 
-/// The part of a SparkConnect that is kept.
+/// The part of a SparkConnect that is kept in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) namespace: String,
@@ -19,18 +19,19 @@ pub(crate) struct Known {
     pub(crate) created: Timestamp,
     /// `status.gateway.port`, which may be out of range.
     pub(crate) port: Option<i64>,
-    /// Where the server's pod answers, while the SparkConnect is `Ready`.
+    /// `status.server.podIp`, while the SparkConnect is `Ready`.
     pub(crate) address: Option<IpAddr>,
 }
 
-/// Returns the names of the kind.
+/// Returns group, version, kind and plural of SparkConnect.
 pub(crate) fn resource() -> ApiResource {
     let kind = GroupVersionKind::gvk("sparkoperator.k8s.io", "v1alpha1", "SparkConnect");
     ApiResource::from_gvk_with_plural(&kind, "sparkconnects")
 }
 
 impl Known {
-    /// Returns what is kept of `object`. The operator writes the status, so nothing in it is reported as wrong.
+    /// Returns the kept part of `object`. Invalid values in the status are ignored without a log: only the operator
+    /// writes it.
     pub(crate) fn of(object: Object<NotUsed, Value>) -> Self {
         let status = object.status.unwrap_or_default();
         let ip = status["server"]["podIp"].as_str().filter(|_| status["state"] == "Ready");

@@ -1,5 +1,5 @@
-//! Builds the application that has in common with a server what can be: what holds for both is in the crates below, about an
-//! application.
+//! Builds a SparkApplication that stands in for a server: checks and calculations that apply to both take a
+//! SparkApplication (crates `validation`, `submission` and `plan`).
 
 use api::{
     Embedded, Role, SparkApplication, SparkApplicationSpec, SparkConnect, SparkPodSpec,
@@ -9,8 +9,8 @@ use api::{
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use submission::pod_templates::sparks_container;
 
-/// Properties that a server takes and a submitted application may not: the pod's name, which is the operator's, and lists of
-/// files, which are in the image here.
+/// Properties that are allowed for a server and refused for an application: the pod's name, which the operator sets
+/// anyway, and lists of files, which are in the server's image.
 const LEFT_OUT: [&str; 5] = [
     conf::DRIVER_POD_NAME,
     submit_conf::JARS,
@@ -19,7 +19,7 @@ const LEFT_OUT: [&str; 5] = [
     submit_conf::PY_FILES,
 ];
 
-/// Returns the application.
+/// Returns the stand-in for `connect`.
 pub(super) fn as_application(connect: &SparkConnect) -> SparkApplication {
     let spec = &connect.spec;
     let mut common = SparkApplicationSpec {
@@ -38,11 +38,12 @@ pub(super) fn as_application(connect: &SparkConnect) -> SparkApplication {
         cores: server.cores,
         memory: stated(&server.memory).cloned(),
         service_account: stated(&server.service_account).cloned(),
-        // The server has what its template has, and its command is the operator's.
+        // The operator sets the command. A server keeps the image and resources of its template, which Spark would
+        // overwrite in a driver's.
         template: without(server.template.as_ref(), Role::Driver, &["args", "command", "image", "resources"]),
         ..SparkPodSpec::default()
     };
-    // A server may have no executors for now.
+    // A server may have zero executors, an application may not.
     common.executor.instances = executor.instances.filter(|instances| *instances != 0);
     common.executor.pod = SparkPodSpec {
         cores: executor.cores,
@@ -55,7 +56,7 @@ pub(super) fn as_application(connect: &SparkConnect) -> SparkApplication {
     application
 }
 
-/// Returns a template without these fields of the container in which Spark runs.
+/// Returns a pod template without these fields of Spark's container.
 fn without(
     template: Option<&Embedded<PodTemplateSpec>>,
     role: Role,

@@ -1,5 +1,6 @@
-//! Checks whether a server can run with the spec that the user wrote. What a server has in common with an application is
-//! checked as an application: the webhook, the controller and `sparkctl` refuse the same with the same messages.
+//! Checks whether a server can run with the spec that the user wrote. Fields that a server shares with an application
+//! are checked by the application's checks. The webhook, the controller and `sparkctl` call this module, so they refuse
+//! the same specs with the same messages.
 
 use crate::{
     CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, application::as_application, names, objects, options::image,
@@ -21,7 +22,8 @@ use validation::{
     kubernetes::{Place, mistakes},
 };
 
-/// Texts of findings about an application, and what they are about a server; a later one sees what an earlier one wrote.
+/// Replacements that turn a finding about an application into one about a server. They are applied in this order, each
+/// to the result of the one before.
 const WORDS: [(&str, &str); 13] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
@@ -73,8 +75,8 @@ pub fn examine(connect: &SparkConnect) -> Findings {
     findings.told("spec")
 }
 
-/// Returns the rights that a user needs to apply `spec`; none if `old` has the same Service. As for applications, one inside
-/// the cluster without annotations needs no right.
+/// Returns the rights that a user needs for the Service of `spec`. The list is empty if `old` has the same Service, or
+/// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications.
 pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
     let Some(service) = &spec.server.service else { return Vec::new() };
     if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {
@@ -94,7 +96,7 @@ pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) 
     vec![ExposureRight { group: "", resource: "services", field: format!("spec.server.service.{field}") }]
 }
 
-/// Checks what only a server has.
+/// Checks the fields that only a server has, and those whose rules differ from an application's.
 fn fields(connect: &SparkConnect, findings: &mut Findings) {
     let SparkConnectSpec { spark_version, server, executor, .. } = &connect.spec;
     if spark_version.is_empty() {
@@ -124,7 +126,7 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
         }
         if Line::is_older(spark_version, (4, 1)) {
             let why = format!(
-                "needs Spark 4.1, and sparkVersion is `{spark_version}`: it would ask nobody for a token"
+                "needs Spark 4.1, and sparkVersion is `{spark_version}`: that server would not check tokens"
             );
             findings.refuse("spec.server.token", why);
         }
@@ -156,13 +158,13 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
     }
 }
 
-/// Refuses the labels by which the operator finds the pods of applications: the pods of a server would be taken for those of
-/// an application, whose next run waits until they are gone.
+/// Refuses the labels by which the operator finds the pods of applications. Otherwise it would take the pods of a
+/// server for those of an application, and would delay the application's next run until they are deleted.
 fn labels(connect: &SparkConnect, findings: &mut Findings) {
     let SparkConnectSpec { server, executor, spark_conf, .. } = &connect.spec;
     let of_executors = conf::kubernetes(Role::Executor, conf::LABEL_PREFIX);
     for key in [label::APP_NAME, label::SUBMISSION_ID] {
-        let why = format!("`{key}` is of the pods of applications: take it out");
+        let why = format!("`{key}` is reserved for the pods of applications: take it out");
         if connect.labels().contains_key(key) {
             findings.refuse("metadata.labels", &why);
         }
@@ -196,16 +198,17 @@ fn service(connect: &SparkConnect, findings: &mut Findings) {
     if spec["type"] == "ExternalName" {
         findings.refuse(
             "spec.server.service.spec.type",
-            "leads elsewhere: write ClusterIP, NodePort or LoadBalancer",
+            "`ExternalName` does not lead to the server: write ClusterIP, NodePort or LoadBalancer",
         );
     }
     if connect.needs_gateway() && spec["clusterIP"] == "None" {
-        let why = "clients would not come to the gateway, which notes connections and wakes the server: take it out";
+        let why =
+            "clients would bypass the gateway, which records connections and wakes the server: take it out";
         findings.refuse("spec.server.service.spec.clusterIP", why);
     }
 }
 
-/// Checks what would be created by the rules of Kubernetes.
+/// Checks the objects that would be created, by the rules of Kubernetes.
 fn planned(connect: &SparkConnect, findings: &mut Findings) {
     let policy = Policy::new("k8s://https://kubernetes.default.svc");
     let mut with_metadata = connect.clone();
@@ -226,6 +229,7 @@ fn planned(connect: &SparkConnect, findings: &mut Findings) {
     }
 }
 
+/// Returns the text of a finding about an application as one about a server.
 pub(super) fn of_server(text: String) -> String {
     WORDS.iter().fold(text, |text, (application, server)| text.replace(application, server))
 }

@@ -1,15 +1,15 @@
-//! Compares two specs of a SparkConnect, and says what the difference does to its server.
+//! Compares two specs of a SparkConnect, and says how each difference affects its server.
 
 use api::SparkConnect;
 use validation::{Edit, Effect, edits_of};
 
-/// The fields of which the server is not made: an edit of them leaves it alone, as [`crate::server_hash`] has it.
+/// The fields whose edit does not replace the server: those that [`crate::server_hash`] leaves out.
 const BESIDE: [&str; 5] = [
     "spec.suspend", "spec.ttlSecondsAfterIdle", "spec.sleepAfterIdleSeconds", "spec.server.service",
     "spec.server.access",
 ];
 
-/// Returns the fields in which the specs of `old` and `new` differ, with what each does to the server that `old` has.
+/// Returns the fields in which the specs of `old` and `new` differ, with their effects on the server that `old` has.
 pub fn differences(old: &SparkConnect, new: &SparkConnect) -> Vec<Edit> {
     let has_server = old.status.as_ref().is_some_and(|status| status.server.pod_name.is_some());
     let of_server = if has_server { Effect::EndsSessions } else { Effect::NextServer };
@@ -30,7 +30,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     #[test]
-    fn an_edit_ends_the_sessions_if_the_server_is_made_of_the_field() {
+    fn an_edit_ends_the_sessions_if_the_field_is_part_of_the_server_hash() {
         let connect = |spec: Value, status: Value| -> SparkConnect {
             from_value(json!({"metadata": {"name": "notebook"}, "spec": spec, "status": status})).unwrap()
         };

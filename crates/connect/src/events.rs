@@ -1,4 +1,4 @@
-//! The wording of events that users see on a SparkConnect.
+//! Reasons and texts of events and conditions of a SparkConnect.
 
 use plan::events::{Event, Severity};
 
@@ -7,18 +7,18 @@ pub(super) const FAILED: &str = "SparkConnectFailed";
 pub(super) const RESUMED: &str = "SparkConnectResumed";
 pub(super) const WAKING: &str = "SparkConnectWaking";
 
-/// The reason and the message of the condition `GatewayMissing`, which explain that fields have no effect.
+/// The reason and the message of the condition `GatewayMissing`.
 pub(super) const NO_GATEWAY: (&str, &str) = (
     "NoGateway",
     "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)",
 );
 pub(super) const NO_PORT: (&str, &str) = (
     "NoPort",
-    "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the gateway has no port left for this namespace, which has at \
-     most half of what others leave (--connect-gateway-port-range)",
+    "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the gateway has no port left for this namespace, which may have \
+     at most half of the ports that other namespaces leave free (--connect-gateway-port-range)",
 );
 
-/// Returns the event for an object beside the server's pod that the API server refuses.
+/// Returns the event about an object other than the server's pod that the API server has refused.
 pub fn not_applied(why: &str) -> Event {
     Event::new(Severity::Warning, FAILED, "Apply", format!("{why}; it is tried again"))
 }

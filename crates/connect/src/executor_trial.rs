@@ -1,6 +1,6 @@
-//! The trial of a server's executors, as [`plan::executor_trial`] has it for those of a run: while a server is ready and has
-//! no executor, a model of its executors is sent to the API server as a dry run. What a quota, a LimitRange, Pod Security or
-//! a policy refuses is told by nothing else but the server's log.
+//! Decides when an executor of a server is tried, and builds it, like [`plan::executor_trial`] for a run: while a
+//! server is ready and has no executor, one like its own is sent to the API server as a dry run. Otherwise only the
+//! server's log would say that a quota, a LimitRange, Pod Security or a policy refuses them.
 
 use crate::{Observed, ServerPod, application::as_application, options::image};
 use api::{
@@ -13,13 +13,15 @@ use plan::{between, pod_requests::PodRequests};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The time for which a server has to be ready before its executors are tried: Spark asks for them when it starts.
+/// The time for which a server has to be ready before the first trial: Spark requests its executors when it starts, and
+/// they usually exist by then.
 const FIRST: Duration = Duration::from_secs(30);
-/// The shortest and the longest pause between two trials for one server.
+/// The minimum and maximum pause between two trials for one server.
 const PAUSE: Duration = Duration::from_secs(60);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Whether the executors of the server are to be tried now: it is ready and has none. `tried` is when they were tried last.
+/// Whether a trial is due: the server is ready, has no executor, and the pause is over. `tried` is the time of the last
+/// trial.
 pub fn is_trial_due(
     connect: &SparkConnect,
     seen: &Observed,
@@ -34,13 +36,15 @@ pub fn is_trial_due(
     works && seen.executors.is_empty() && between(tried.unwrap_or(since), now) >= pause
 }
 
-/// Returns the time between a trial and the next one, for a server that is ready `since` then.
+/// Returns the pause after a trial at the time `tried`, for a server that is ready since the time `since`: as long as
+/// it has been ready, within [`PAUSE`] and [`LONGEST_PAUSE`].
 pub(super) fn pause(since: Timestamp, tried: Timestamp) -> Duration {
     between(since, tried).clamp(PAUSE, LONGEST_PAUSE)
 }
 
-/// Returns the model of the executors that `server` asks for, with dynamic allocation for the next job, before webhooks change
-/// it. None if it asks for none, has others make them, or they cannot be planned.
+/// Returns a pod like the executors that `server` requests (with dynamic allocation: for its next job), before webhooks
+/// change it. `None` if it requests none, if its pod allocator does not create pods directly, or if they cannot be
+/// predicted.
 pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
     let requests = PodRequests::of(&as_application(connect), "", "trials").ok()?;
     let has_none = !requests.is_dynamic && connect.spec.executor.instances == Some(0);

@@ -1,13 +1,13 @@
-//! Builds the NetworkPolicy by which clients reach the ports of the gateway: to that of a server with access `Namespace`
-//! come the pods of its namespace alone.
+//! Builds the NetworkPolicy for the ports of the gateway: the port of a server with access `Namespace` is open to the
+//! pods of its namespace only.
 
 use crate::Gateway;
 use api::{ConnectAccess, ObjectKind, names::label};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Returns the policy for the pods of `gateway`: one rule for each namespace, and one for all clients. `ports` has of each
-/// server behind the gateway its namespace, who may connect, and its port.
+/// Returns the policy for the pods of `gateway`: one rule for each namespace, and one for the ports that are open to
+/// all clients. `ports` contains the namespace, the access and the gateway's port of each server behind the gateway.
 pub fn gateway_policy(
     name: &str,
     gateway: &Gateway,
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_of_a_namespace_reach_the_ports_of_its_servers_and_those_that_are_open_to_all() {
+    fn pods_reach_the_ports_of_their_namespace_and_those_with_access_cluster() {
         let labels = [("app".to_owned(), "gateway".to_owned())].into();
         let gateway = Gateway { labels, ..Gateway::default() };
         let server = |namespace: &str, access, port| (namespace.to_owned(), access, port);

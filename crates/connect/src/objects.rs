@@ -1,5 +1,5 @@
-//! Builds the objects of a server beside its pod: the ConfigMap with the pod template of the executors, the Service, the
-//! NetworkPolicy, the Ingress of the web UI, and the EndpointSlices of a Service that leads to the gateway.
+//! Builds the objects of a server other than its pod: the ConfigMap with the executors' pod template, the Service, the
+//! NetworkPolicy, the Ingress of the web UI, and the EndpointSlices of a Service whose clients pass the gateway.
 
 use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Gateway, Policy, UI_PORT, names, ui};
 use api::{
@@ -11,9 +11,9 @@ use kube_core::ResourceExt;
 use serde_json::{Value, json};
 use spark_client::template_text;
 
-/// The program in the label of EndpointSlices.
+/// The value of the label `endpointslice.kubernetes.io/managed-by`.
 const MANAGER: &str = "sparkoperator.k8s.io";
-/// The port that clients connect to, and those of the others: name, number, protocol above TCP.
+/// The ports of the Service, that of Spark Connect first: name, number, `appProtocol`.
 const CONNECT: (&str, i32, &str) = ("spark-connect-server", CONNECT_PORT, "grpc");
 const OTHERS: [(&str, i32, &str); 3] = [
     ("driver-rpc", DRIVER_PORT, "tcp"),
@@ -21,8 +21,9 @@ const OTHERS: [(&str, i32, &str); 3] = [
     ("web-ui", UI_PORT, "http"),
 ];
 
-/// Returns the labels by which the Service and the NetworkPolicy find the server's pod. Unlike in Kubeflow's operator, the
-/// version of Spark is not among them, so that an edit of it loses no pod.
+/// Returns the labels by which the Service and the NetworkPolicy select the server's pod. Unlike in Kubeflow's
+/// operator, they do not contain the version of Spark, so that the running pod is still selected after the version was
+/// edited.
 pub(super) fn server_labels(connect: &SparkConnect) -> [(&'static str, String); 3] {
     [
         (label::LAUNCHED_BY, "true".to_owned()),
@@ -31,8 +32,8 @@ pub(super) fn server_labels(connect: &SparkConnect) -> [(&'static str, String); 
     ]
 }
 
-/// Returns all objects beside the pod. `gateway` is the gateway with its port, if connections pass it; `address` is that of
-/// the server's pod, if there is one.
+/// Returns all objects other than the pod. `gateway` is the gateway with its port for this SparkConnect, if connections
+/// pass it; `address` is the IP address of the server's pod, if it has one.
 pub(super) fn wanted(
     connect: &SparkConnect,
     policy: &Policy,
@@ -49,7 +50,7 @@ pub(super) fn wanted(
         let [of_gateway, direct] = names::endpoint_slices(connect);
         let (name, _, protocol) = CONNECT;
         let addresses: Vec<_> = gateway.addresses.iter().map(String::as_str).collect();
-        // The family of a slice cannot be changed, so that there is none before there is an address.
+        // A slice's `addressType` is immutable, so it is created when the first address is known.
         if !addresses.is_empty() {
             objects.push(endpoint_slice(connect, &of_gateway, &[(name, port, protocol)], &addresses));
         }
@@ -77,7 +78,7 @@ fn config_map(connect: &SparkConnect) -> Value {
         template["apiVersion"] = "v1".into();
         template["kind"] = "Pod".into();
         if template["spec"].is_null() {
-            // Spark refuses a template without one.
+            // Spark refuses a template without a spec.
             template["spec"] = json!({"containers": []});
         }
     }
@@ -86,8 +87,8 @@ fn config_map(connect: &SparkConnect) -> Value {
     object
 }
 
-/// Returns a policy that lets in the pods of the namespace, executors among them, and the gateway; and whoever asks for the
-/// web UI if it has an Ingress, whose controller may be anywhere.
+/// Returns a policy that allows traffic from the pods of the namespace, executors among them, and from the gateway. If
+/// the web UI has an Ingress, its port is open to everybody: the Ingress controller may run in any namespace.
 fn network_policy(connect: &SparkConnect, gateway: Option<&Gateway>, has_ingress: bool) -> Value {
     let selector: Value = server_labels(connect).into_iter().collect();
     let mut ingress = vec![json!({"from": [{"podSelector": {}}]})];
@@ -107,7 +108,8 @@ fn network_policy(connect: &SparkConnect, gateway: Option<&Gateway>, has_ingress
     object
 }
 
-/// Returns the user's Service with the ports of the server. Without a selector, its EndpointSlices are the operator's.
+/// Returns the user's Service with the ports of the server. If it does not select pods, the operator writes its
+/// EndpointSlices.
 fn service(connect: &SparkConnect, selects: bool) -> Value {
     let mut service = object(connect, &ObjectKind::SERVICE, &names::service(connect));
     let given = connect.spec.server.service.as_ref().map_or(Value::Null, |given| given.json().clone());
@@ -133,7 +135,8 @@ fn service(connect: &SparkConnect, selects: bool) -> Value {
     service
 }
 
-/// Returns an EndpointSlice of the Service: an address of one family, as each has, and for each port its number there.
+/// Returns an EndpointSlice of the Service with these ports. A slice has addresses of one IP family: that of the first
+/// address.
 fn endpoint_slice(
     connect: &SparkConnect,
     name: &str,

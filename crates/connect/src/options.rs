@@ -1,5 +1,5 @@
-//! Lists the options of `spark-submit` with which a server starts: those of Kubeflow's operator, in its order. Of two
-//! options for one property, Spark takes the later one.
+//! Lists the options of `spark-submit` with which a server starts: the same options in the same order as Kubeflow's
+//! operator. If two options set one property, Spark takes the later one.
 
 use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names, ui};
 use api::{
@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::PodTemplateSpec;
 use kube_core::ResourceExt;
 use submission::allocation_properties;
 
-/// Returns the options. No shell and no kubelet changes them: see [`crate::server_pod`].
+/// Returns the options. Neither the shell nor the kubelet expands anything in them: see [`crate::server_pod`].
 pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     let (spec, name) = (&connect.spec, connect.name_any());
     let mut options = vec!["--master".to_owned(), policy.master.clone()];
@@ -42,7 +42,7 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     set(submit_conf::BIND_ADDRESS, "0.0.0.0");
     set(submit_conf::DRIVER_PORT, &DRIVER_PORT.to_string());
     set(submit_conf::DRIVER_BLOCK_MANAGER_PORT, &BLOCK_MANAGER_PORT.to_string());
-    // Probes and Service have this port.
+    // The probes and the Service use this port.
     set(submit_conf::CONNECT_PORT, &CONNECT_PORT.to_string());
     // Spark makes this pod the owner of the executors.
     set(conf::DRIVER_POD_NAME, &names::server(connect));
@@ -77,8 +77,8 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     options
 }
 
-/// Returns the image of the Spark container in a template, which is the one that is named for it, else the first; without
-/// an image there, `common`.
+/// Returns the image of the Spark container in a pod template: the container with Spark's name for the role, else the
+/// first one. If it has no image, returns `common`.
 pub(super) fn image<'a>(
     template: Option<&'a Embedded<PodTemplateSpec>>,
     role: Role,

@@ -1,4 +1,5 @@
-//! Checks whether the ResourceQuotas of a namespace have room for a server and its executors, by the sums of applications.
+//! Checks whether the ResourceQuotas of a namespace have room for a server and its executors. The sums are calculated
+//! as for applications.
 
 use crate::{Policy, application::as_application, checks::of_server, server_hash, server_pod::server_pod};
 use api::{Role, SparkConnect, names::conf};
@@ -10,17 +11,17 @@ use plan::{
 use pods::PodClaim;
 use submission::findings::{Invalid, Refusal};
 
-/// The number of executors that Spark starts if nobody says one.
+/// Spark's default of `spark.executor.instances`.
 const DEFAULT_INSTANCES: u32 = 2;
 
-/// Whether a change leads to another server, so that the quotas must have room for it.
+/// Whether a change starts a server, new or in place of the old one, so that the quotas must have room for it.
 pub fn needs_room(old: Option<&SparkConnect>, new: &SparkConnect) -> bool {
     let goes_on = |old: &SparkConnect| !old.spec.suspend && server_hash(&old.spec) == server_hash(&new.spec);
     new.metadata.deletion_timestamp.is_none() && !new.spec.suspend && !old.is_some_and(goes_on)
 }
 
-/// Returns one finding for each resource of each quota that `new` would exceed. What the pods of `old` use is free for it, as
-/// with an application: see [`plan::quota::exceeded`].
+/// Returns one finding for each resource of each quota that `new` would exceed. The pods of `old` do not count, as they
+/// are replaced: see [`plan::quota::exceeded`]. The messages contain amounts if `says_numbers`.
 pub fn exceeded(
     old: Option<&SparkConnect>,
     new: &SparkConnect,
@@ -49,7 +50,7 @@ fn claim(connect: &SparkConnect) -> Result<Claim, Refusal> {
         let is_property = connect.spec.spark_conf.contains_key(conf::EXECUTOR_INSTANCES);
         requests.greatest = match connect.spec.executor.instances {
             Some(0) => 0,
-            // An application that says nothing has one executor, as in Kubeflow's operator.
+            // Without `instances`, an application has one executor, as in Kubeflow's operator.
             None if !is_property => DEFAULT_INSTANCES,
             _ => requests.greatest,
         };

@@ -1,4 +1,4 @@
-//! Builds the pod of a server, and the hash of what it is made from.
+//! Builds the pod of a server, and the hash of the spec that it is created from.
 
 use crate::{
     CONNECT_PORT, Policy,
@@ -15,14 +15,15 @@ use serde_json::{Value, json};
 use spark_client::{Conf, Line, set_resources};
 use submission::{digest::sha256_hex, pod_templates::sparks_container};
 
-/// The version of the algorithm of [`server_hash`]. Hashes of different versions cannot show whether the spec has changed.
+/// The version of the algorithm of [`server_hash`]. Hashes of different versions cannot be compared.
 const VERSION: &str = "v1";
 
-/// Starts the server in the container of a pod. The options are arguments of the shell and never part of its text.
+/// The shell script that starts the server in its container. The options are arguments of the script and never part of
+/// its text.
 ///
-/// `start-connect-server.sh` itself would start Spark as its child, in a shell that passes no signal on, so that sessions
-/// would end by SIGKILL; this starts what the script starts, in place of the shell. Kubernetes replaces `$(…)` and `$$`,
-/// which the text does not have.
+/// `start-connect-server.sh` itself would start Spark as its child, in a shell that forwards no signal, so that
+/// sessions would end by SIGKILL. This script replaces itself (`exec`) with what that script starts. Kubernetes expands
+/// `$(…)` and `$$` in a command; the script contains neither.
 const START: &str = r#"home="${SPARK_HOME:-/opt/spark}"
 if [ ! -f "$home/sbin/start-connect-server.sh" ]; then
   echo "the image has no $home/sbin/start-connect-server.sh: Spark Connect needs an image of Spark 3.4 or later, with SPARK_HOME where Spark is" >&2
@@ -31,7 +32,8 @@ fi
 case "$POD_IP" in *:*) host="[$POD_IP]" ;; *) host="$POD_IP" ;; esac
 exec "$home/bin/spark-submit" --class org.apache.spark.sql.connect.service.SparkConnectServer --name "Spark Connect server" "$@" --conf spark.driver.host="$host""#;
 
-/// Returns the hash of those fields of a spec that the server is made from: an edit of the others does not restart it.
+/// Returns the hash of the fields of a spec that need a new server when they change. An edit of the other fields leaves
+/// the hash as it is.
 pub fn server_hash(spec: &SparkConnectSpec) -> String {
     let mut spec = spec.clone();
     (spec.suspend, spec.ttl_seconds_after_idle, spec.sleep_after_idle_seconds) = (false, None, None);
@@ -41,7 +43,8 @@ pub fn server_hash(spec: &SparkConnectSpec) -> String {
     format!("{VERSION}:{}", sha256_hex(document.to_string().as_bytes()))
 }
 
-/// Returns the pod of the server. The spec has been validated: its template has objects where objects are expected.
+/// Returns the pod of the server. The spec must be valid: the code relies on objects in the template where Kubernetes
+/// has objects.
 pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
     let spec = &connect.spec;
     let template = spec.server.template.as_ref().map_or(Value::Null, |template| template.json().clone());
@@ -63,14 +66,15 @@ pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
     pod["metadata"]["annotations"][annotation::SERVER_HASH] = server_hash(spec).into();
 
     let of_pod = &mut pod["spec"];
-    // A server that ended is replaced by a new pod: executors of the old one would have the names of the new ones.
+    // A server that ended is replaced by a new pod. If its container were restarted, the new executors would have the
+    // names of those that are still there.
     of_pod["restartPolicy"] = "Never".into();
     let is_missing = |field: &str| of_pod[field].as_str().is_none_or(str::is_empty);
     let has_account = !is_missing("serviceAccountName") || !is_missing("serviceAccount");
     let default = policy.default_service_account.as_ref().filter(|_| !has_account);
     if let Some(account) = stated(&spec.server.service_account).or(default) {
         of_pod["serviceAccountName"] = account.as_str().into();
-        // The old name of the field, which has to say the same.
+        // The deprecated name of the field. Kubernetes requires both to be equal.
         of_pod.as_object_mut().and_then(|fields| fields.remove("serviceAccount"));
     }
     let source =
@@ -82,7 +86,7 @@ pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
     pod
 }
 
-/// Adds to the template's container what makes it the server.
+/// Adds image, command, probes, variables, mount and resources to the template's container.
 fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
     let spec = &connect.spec;
     if let Some(image) = stated(&spec.image)
@@ -91,7 +95,7 @@ fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
         container["image"] = image.as_str().into();
     }
     container["command"] = json!(["bash", "-c", START, "start-connect-server"]);
-    // Kubernetes makes `$` of `$$`, and looks at nothing else then.
+    // Kubernetes turns `$$` into `$`, and then expands nothing after it.
     let arguments: Vec<_> = options(connect, policy).iter().map(|option| option.replace('$', "$$")).collect();
     container["args"] = arguments.into();
     let ready = json!({
@@ -102,7 +106,7 @@ fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
     for (field, default) in [
         ("startupProbe", started),
         ("readinessProbe", ready),
-        // The end of the log becomes the message of a server that fails.
+        // If the server fails, the end of its log becomes the termination message.
         ("terminationMessagePolicy", "FallbackToLogsOnError".into()),
     ] {
         if container[field].is_null() {
@@ -126,8 +130,9 @@ fn fill(container: &mut Value, connect: &SparkConnect, policy: &Policy) {
     add_resources(container, connect);
 }
 
-/// Adds the requests and limits that a driver with these cores and this memory has, unless the container has any of the
-/// resource. A size that only Spark can read adds none.
+/// Adds the requests and limits for CPU and memory that Spark would give a driver with these cores and this memory. A
+/// resource for which the container has a request or limit is left as it is. Adds nothing if a size can only be read by
+/// Spark.
 fn add_resources(container: &mut Value, connect: &SparkConnect) {
     let spec = &connect.spec;
     let mut properties = spec.spark_conf.clone();

@@ -1,9 +1,9 @@
-// Keeps an open page up to date: asks for it anew as long as somebody looks at it. Every page is complete without this.
+// Keeps an open page up to date: loads it again and again while it is visible. Every page is complete without this script.
 const main = () => document.getElementById("main");
 const news = document.getElementById("news");
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
 
-// A reader who types, or has marked text, is not disturbed.
+// The page is not refreshed while the user types in it or has selected text in it.
 function isBusy() {
   const active = document.activeElement;
   const isTyping = main().contains(active) && active.matches("input, select, textarea, iframe");
@@ -16,7 +16,7 @@ function show(text) {
   for (const open of main().querySelectorAll("details[id][open]")) {
     next.querySelector(`#${CSS.escape(open.id)}`)?.setAttribute("open", "");
   }
-  // A frame that is replaced begins anew, so it stays as long as it is the same.
+  // Replacing a frame would reload it, so an unchanged page is left as it is.
   if (next.innerHTML === main().innerHTML) return;
   const stops = () => [...main().querySelectorAll("a, button, summary, [tabindex]")];
   const focused = stops().indexOf(document.activeElement);
@@ -24,8 +24,8 @@ function show(text) {
   if (focused >= 0) stops()[focused]?.focus({ preventScroll: true });
 }
 
-// A list is in the memory of the page: a change of it is on the screen within a second. What else there is to see is asked of the API
-// server each time.
+// The pause between refreshes in milliseconds. Lists are in the server's memory, so changes are shown within a second. All other
+// pages cause requests to the API server.
 const REST = ["/applications", "/schedules", "/connects"].includes(location.pathname) ? 700 : 3000;
 
 async function follow() {
@@ -40,12 +40,12 @@ async function follow() {
       if (answer.ok || !main().querySelector("table, section")) show(text);
       news.textContent = answer.ok ? "" : `This page is not up to date (${answer.status}).`;
     } catch {
-      news.textContent = "The connection is lost. This page comes back by itself.";
+      news.textContent = "The connection is lost. This page retries by itself.";
     }
   }
 }
 
-// Lines that come are added to a log, as long as it is followed. Of very many, the first ones go.
+// Appends new lines to a log while "Follow" is checked. Keeps the last 300 parts.
 async function tail(log) {
   for (let rest = 1000; ; await pause(rest)) {
     if (document.hidden || !document.getElementById("follow").checked) continue;
@@ -64,7 +64,7 @@ async function tail(log) {
       log.append(text);
       while (log.childNodes.length > 300) log.firstChild.remove();
       log.scrollTop = log.scrollHeight;
-    } catch { news.textContent = "The connection is lost. This page comes back by itself."; }
+    } catch { news.textContent = "The connection is lost. This page retries by itself."; }
   }
 }
 

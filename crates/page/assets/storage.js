@@ -1,5 +1,5 @@
-// Spark's UI keeps in localStorage which parts of a page are folded. Here it has no origin, so it may not, and would stop at
-// the first access. It gets a storage that lasts as long as the page.
+// Spark's UI stores in localStorage which parts of a page are collapsed. In a frame without an origin, access to localStorage
+// throws an error, and its scripts would stop. This storage replaces it, and lasts as long as the page.
 for (const name of ["localStorage", "sessionStorage"]) {
   const values = new Map();
   Object.defineProperty(window, name, {

@@ -1,4 +1,4 @@
-//! Suspends, resumes, runs again, triggers and deletes, by forms and with the caller's rights.
+//! Suspends, resumes, reruns, triggers and deletes objects, by forms and with the caller's rights.
 
 use super::{Named, Query, Refusal, Result, Session, now, reads};
 use api::names::annotation;
@@ -18,7 +18,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 api::words! {
-    /// The effect of a button, by its word in the form.
+    /// The action of a button, with its value in the form.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) enum Action {
         Suspend = "suspend",
@@ -30,8 +30,8 @@ api::words! {
 }
 
 impl Action {
-    /// Returns the title of the button, and the change of the object, as `sparkctl` makes it; none if the object is deleted.
-    /// The operator acts once for each value of an annotation.
+    /// Returns the title of the button, and the same patch of the object as `sparkctl` sends. `None` if the object is
+    /// deleted. The operator acts once for each new value of an annotation.
     fn title_and_patch(self) -> (&'static str, Option<Value>) {
         let asked = |annotation: &str| json!({"metadata": {"annotations": {annotation: now().to_string()}}});
         match self {
@@ -44,8 +44,8 @@ impl Action {
     }
 }
 
-/// Returns the buttons that suspend the object `name` of the kind `K`, or resume one that `is_suspended`, that take the
-/// `other` action, and that delete it. One that may not be pressed says which right is missing.
+/// Returns the buttons for the object `name` of the kind `K`: suspend, or resume if it `is_suspended`; the `other`
+/// action; and delete. A button without the caller's right is disabled and says which right is missing.
 pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     session: &Session,
     namespace: &str,
@@ -83,7 +83,7 @@ fn button(action: Action, missing: Option<&str>) -> Markup {
     }
 }
 
-/// Carries out what a form on the page of an object of the kind `K` asks for.
+/// Carries out the action of a form on the page of an object of the kind `K`.
 pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     session: Session,
     uri: Uri,
@@ -102,7 +102,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
         None => objects.delete(&name, &DeleteParams::default()),
     };
     session.caller.reader.send(request.map_err(kube::Error::BuildRequest)?).await?;
-    // What is deleted leads to the list of its kind: the address without namespace and name.
+    // After a deletion, the browser is redirected to the list of the kind: the path without namespace and name.
     let list = uri.path().rsplitn(3, '/').last().filter(|_| action == Action::Delete);
     Ok(Redirect::to(list.unwrap_or(uri.path())).into_response())
 }
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_button_without_its_right_cannot_be_pressed_and_says_why() {
+    fn a_button_without_the_right_is_disabled_and_says_why() {
         assert_eq!(
             button(Action::Delete, Some("You lack it.")).into_string(),
             r#"<button name="action" value="delete" disabled>Delete</button> <small>You lack it.</small>"#
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_is_the_change_that_sparkctl_makes() {
+    fn an_action_is_the_same_patch_as_that_of_sparkctl() {
         assert_eq!(Action::Suspend.title_and_patch().1, Some(json!({"spec": {"suspend": true}})));
         assert!(
             Action::Rerun.title_and_patch().1.unwrap()["metadata"]["annotations"][annotation::RERUN]

@@ -1,9 +1,10 @@
-//! The page of one application: first a sentence that says how it is and what to do, then what led there.
+//! The page of one application: first a sentence with its state and the reason, then links, buttons, runs, conditions,
+//! pods, events and the spec.
 
 use super::{
-    Action, Named, Result, Session, ago, buttons, duration, logs, now, state, table,
+    Action, Named, Result, Session, ago, buttons, duration, logs, now, pods_and_events, state, table,
     timeline::{phase, timeline},
-    traces, word,
+    word,
 };
 use api::{SparkApplication, State, excerpt::beginning, names::label};
 use axum::{extract::Path, response::Response};
@@ -18,15 +19,15 @@ use spark_operator_client::{
     summary,
 };
 
-/// The most bytes of a spec that are shown.
+/// The maximum size of a spec that is shown, in bytes.
 const LONGEST_SPEC: usize = 256 << 10;
 
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let (application, text) = session.caller.reader.object::<SparkApplication>(&namespace, &name).await?;
     let application = &application;
     let (is_suspended, rerun) = (application.spec.suspend == Some(true), Some(Action::Rerun));
-    let ((pods, traces), words, buttons) = join3(
-        traces(&session, &application.metadata, label::APP_NAME),
+    let ((pods, pods_and_events), words, buttons) = join3(
+        pods_and_events(&session, &application.metadata, label::APP_NAME),
         last_words(&session, application),
         buttons::<SparkApplication>(&session, &namespace, &name, is_suspended, rerun),
     )
@@ -44,13 +45,13 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             pre tabindex="0" { (lines(&words)) }
         }
         (conditions(application.status.as_ref().map_or(&[][..], |status| status.conditions.as_slice())))
-        (traces)
+        (pods_and_events)
         (spec(&text))
     };
     Ok(session.document(&name, true, &content))
 }
 
-/// Returns the conditions of a status; nothing if there are none.
+/// Returns a table of the conditions of a status. Empty if there are no conditions.
 pub(crate) fn conditions(of: &[Condition]) -> Markup {
     let cells = |condition: &Condition| {
         html! {
@@ -64,7 +65,8 @@ pub(crate) fn conditions(of: &[Condition]) -> Markup {
     table("Conditions", &["Condition", "Status", "Since", "Reason", "Message"], of.iter().map(cells))
 }
 
-/// Returns the end of the driver's log, if the application has failed and nothing better is known.
+/// Returns the end of the driver's log, if the application has failed. If the log cannot be read, returns the message
+/// of the last run, unless the error message in the status contains it.
 async fn last_words(session: &Session, application: &SparkApplication) -> Option<String> {
     let status = application.status.as_ref().filter(|_| summary::has_failed(application))?;
     let kept = status.runs.last().and_then(|run| run.message.clone());
@@ -78,7 +80,7 @@ async fn last_words(session: &Session, application: &SparkApplication) -> Option
     log.or(kept)
 }
 
-/// Says how the application is, as `sparkctl status` does.
+/// Returns the sentence with the state of the application and the reason, as `sparkctl status` writes it.
 fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
     let is = state(Some(application.state()));
     let waits = summary::waits_for(application, |time| duration(time.0, now));
@@ -91,7 +93,7 @@ fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
     }
 }
 
-/// Returns the links to what belongs to the application and is elsewhere.
+/// Returns the links to the driver's log, Spark's UI, the history server, the dashboard, and the effect of an edit.
 fn links(session: &Session, application: &SparkApplication) -> Markup {
     let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
     let settings = &session.page.settings;
@@ -145,7 +147,7 @@ fn runs(application: &SparkApplication, now: Timestamp) -> Markup {
             td {
                 (summary::why_it_ended(run))
                 @if let Some(message) = &run.message {
-                    details id={ "run-" (run.ordinal) } { summary { "What it said" } pre tabindex="0" { (lines(message)) } }
+                    details id={ "run-" (run.ordinal) } { summary { "Message" } pre tabindex="0" { (lines(message)) } }
                 }
             }
         }
@@ -171,7 +173,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn the_sentence_is_that_of_sparkctl_and_text_of_others_stays_text() {
+    fn the_sentence_is_that_of_sparkctl_with_untrusted_text_escaped() {
         let application: SparkApplication = from_value(json!({
             "metadata": {"name": "pi", "namespace": "team-a"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "driver": {}, "executor": {}, "batchScheduler": "a\u{202e}b"},
@@ -195,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_a_table_in_which_text_of_others_stays_text() {
+    fn conditions_are_a_table_with_untrusted_text_escaped() {
         let condition = json!({
             "type": "Ready", "status": "False", "reason": "<b>", "message": "a\nb", "lastTransitionTime": "2026-11-21T12:00:00Z",
         });

@@ -1,5 +1,5 @@
-//! The list of applications, filtered, sorted and cut into pages by the server, so that it can have ten thousand rows. The
-//! address has the filter, and can be sent to a colleague.
+//! The list of applications, filtered, sorted and divided into pages by the server, so that it can have ten thousand
+//! rows. The filter is in the URL, which can be sent to a colleague.
 
 use super::{Application, Key, Query, Session, ago, link, now, scope, state, wide, word};
 use api::{ApplicationType, State};
@@ -9,12 +9,12 @@ use maud::{Markup, html};
 use spark_operator_client::summary;
 use std::cmp::Ordering;
 
-/// The rows of one page.
+/// The number of rows of one page.
 const ROWS: usize = 100;
 const PATH: &str = "/applications";
 
 type Row<'r> = (&'r Key, &'r Application);
-/// A column: its word in the address and above the list, and how two applications are compared by it.
+/// A column: its name in the URL and the table, and the comparison of two applications by it.
 type Column = (&'static str, fn(&Row<'_>, &Row<'_>, Timestamp) -> Ordering);
 
 const SUBMITTED: Column = ("submitted", |(_, a), (_, b), _| a.submitted.cmp(&b.submitted));
@@ -31,8 +31,8 @@ const COLUMNS: [Column; 10] = [
     ("queue", |(_, a), (_, b), _| a.queue.cmp(&b.queue)),
 ];
 
-/// Whether the query wants the row: its words are those of the row, its text is in one of the row's, the row's numbers are at least
-/// as large, and it took at least as long and was submitted within the time that the query has.
+/// Whether the row matches all parameters of the query: the exact values, the search text (`q`), the minimum numbers,
+/// the minimum duration (`took`) and the maximum age (`submitted`).
 fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
     let exact = [
         ("name", &*key.1),
@@ -55,7 +55,7 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
     ];
     let is_large = |number: i32, least: &str| least.parse().is_ok_and(|least: i32| number >= least);
     let age = row.submitted.map(|submitted| now.duration_since(submitted));
-    // The query has `90m` or `1h30m`.
+    // Durations are written as `90m` or `1h30m`.
     let lasts = |name, time: Option<SignedDuration>, is: fn(&SignedDuration, &SignedDuration) -> bool| {
         let is = |limit: &str| time.zip(limit.parse().ok()).is_some_and(|(time, limit)| is(&time, &limit));
         query.given(name).is_none_or(is)
@@ -67,7 +67,7 @@ fn is_wanted(query: &Query, (key, row): &Row<'_>, now: Timestamp) -> bool {
         && query.given("q").is_none_or(has)
 }
 
-/// Returns the wanted rows in the order that the query asks for.
+/// Returns the rows that match the query, in its order.
 fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp) -> Vec<Row<'r>> {
     let mut rows: Vec<_> = rows.filter(|row| is_wanted(query, row, now)).collect();
     let ((_, compare), is_descending) = order(query);
@@ -78,7 +78,8 @@ fn wanted<'r>(query: &Query, rows: impl Iterator<Item = Row<'r>>, now: Timestamp
     rows
 }
 
-/// Returns the column that the list is sorted by, and whether it descends: by default, what was submitted last is first.
+/// Returns the column that the list is sorted by, and whether the order is descending. By default, the application that
+/// was submitted last is first.
 fn order(query: &Query) -> (Column, bool) {
     let column = COLUMNS.into_iter().find(|(word, _)| *word == query.get("sort")).unwrap_or(SUBMITTED);
     (column, query.given("order").map_or(column.0 == SUBMITTED.0, |order| order == "down"))
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_filters_and_sorts() {
+    fn the_query_filters_and_sorts() {
         let rows = [row(1, "RUNNING"), row(3, "FAILED"), row(2, "RUNNING")];
         let cases = include_str!("../../../tests/data/page/queries.json");
         for (query, expected) in serde_json::from_str::<Vec<(String, Vec<String>)>>(cases).unwrap() {
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_has_pages_and_an_odd_page_is_the_nearest() {
+    fn a_long_list_has_pages_and_an_invalid_page_number_is_corrected() {
         let rows: Vec<_> = (0..250).map(|number| row(number % 60, "RUNNING")).collect();
         let shown = |page: &str| {
             let (query, now) =

@@ -1,4 +1,4 @@
-//! Knows who is asking, and keeps a client and lists for each caller. Nothing is shared between two tokens.
+//! Identifies callers, and keeps a client and lists for each. Two tokens share nothing.
 
 use super::{CallerId, List, Reader, Result, Row, lists::UNUSED};
 use http::{HeaderValue, Request, StatusCode, header::AUTHORIZATION};
@@ -14,21 +14,21 @@ use std::{
 use tokio::{task::JoinSet, time::Instant};
 use work::may_have;
 
-/// The most callers that have lists at once, of which those of one party are at most as many as are free. Of more, the one about
-/// whom the API server was asked first is forgotten, and only has to wait for its lists again.
+/// The maximum number of callers in memory. A party may have at most as many as are free. If there are more, the caller
+/// whose last check with the API server is the oldest is forgotten, and has to wait for its lists again.
 const MOST: usize = 64;
-/// The most lists that a caller has: of each kind that of all namespaces, or of some. Of more, the one that was asked for first
-/// ends.
+/// The maximum number of lists of a caller: for each kind, one of all namespaces or several of one namespace. If there
+/// are more, the least recently used list ends.
 const MOST_LISTS: usize = 8;
 
-/// A caller whom the API server knows.
+/// A caller whose credentials the API server accepts.
 pub(crate) struct Caller {
     pub id: CallerId,
-    /// The API server's name for the caller.
+    /// The user name that the API server reports for the caller.
     pub name: String,
     pub reader: Reader,
     lists: Mutex<Lists>,
-    /// The time at which the API server was asked last whether it knows the caller.
+    /// The time of the last check with the API server.
     asked: Mutex<Instant>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Callers {
 type Lists = HashMap<String, Kept>;
 
 struct Kept {
-    /// A [`List`] of the path's kind, as long as its task keeps it.
+    /// A [`List`] of the path's kind, which its task keeps alive.
     list: Weak<dyn Any + Send + Sync>,
     asked: Instant,
     _task: JoinSet<()>,
@@ -55,12 +55,12 @@ fn kept<R: Row>(lists: &mut Lists, path: &str) -> Option<Arc<List<R>>> {
 }
 
 impl Caller {
-    /// Returns the list of the objects of a kind in a namespace, if it is kept up to date already.
+    /// Returns the list of the objects of a kind in a namespace, if it exists.
     pub(crate) fn known<R: Row>(&self, namespace: &str) -> Option<Arc<List<R>>> {
         kept(&mut self.lists.lock(), &R::Kind::url_path(&(), Some(namespace)))
     }
 
-    /// Returns the list of the objects of a kind in all namespaces, or in one.
+    /// Returns the list of the objects of a kind in all namespaces (`None`), or in one. Starts it if it does not exist.
     pub(crate) fn list<R: Row>(&self, namespace: Option<&str>) -> Arc<List<R>> {
         let path = R::Kind::url_path(&(), namespace);
         let mut lists = self.lists.lock();
@@ -80,12 +80,12 @@ impl Caller {
 }
 
 impl Callers {
-    /// Returns the caller `id`, whose requests `client` makes. The API server is asked who a new caller is, and once a
-    /// minute whether it still knows the caller.
+    /// Returns the caller `id`, whose client `client` builds. A new caller is checked with the API server, by a
+    /// SelfSubjectReview, and a known one again after a minute.
     ///
     /// # Errors
     ///
-    /// If the API server does not know the caller, or does not answer.
+    /// If the API server does not accept the credentials, or does not answer.
     pub(crate) async fn caller(&self, id: CallerId, client: impl FnOnce() -> Client) -> Result<Arc<Caller>> {
         let known = self.known.lock().get(&id).map(Arc::clone);
         if let Some(caller) = &known
@@ -94,7 +94,7 @@ impl Callers {
             return Ok(Arc::clone(caller));
         }
         let client = known.map_or_else(client, |caller| caller.reader.client.clone());
-        // If the API server is away, the lists are there when it has come back.
+        // Only a 401 makes the page forget the caller: after an outage of the API server, the lists still exist.
         let name = name(&client).await.inspect_err(|refusal| {
             if refusal.status == StatusCode::UNAUTHORIZED {
                 self.forget(&id);
@@ -109,7 +109,7 @@ impl Callers {
         {
             known.remove(&silent);
         }
-        // Two requests may have asked at once; both have the same caller from then on.
+        // Two concurrent requests may have checked a new caller; both use the one that was inserted first.
         let (lists, asked) = (Mutex::default(), Mutex::new(Instant::now()));
         let new = Arc::new(Caller { id, name, reader, lists, asked });
         let caller = known.entry(id).or_insert(new);
@@ -123,15 +123,16 @@ impl Callers {
     }
 }
 
-/// Returns the party to which a caller of this name belongs, and which shares what is scarce with the others. Service accounts of
-/// a namespace are one: a tenant makes any number of them, and of tokens.
+/// Returns the party to which a user of this name belongs. Limits apply to parties. All service accounts of a namespace
+/// are one party, because a tenant may create any number of them, and of tokens.
 fn party(name: &str) -> &str {
     let account = name.rsplit_once(':').filter(|(of, _)| of.starts_with("system:serviceaccount:"));
     account.map_or(name, |(of, _)| of)
 }
 
-/// Returns the key of the one that has to go before another one comes: of those that are `own` to its owner, if the owner may not
-/// have more of so many as `most`, else of all, if there are so many; the one that was used first. None if there is room.
+/// Returns the key of the value that has to be removed before another one is added: the least recently used one of the
+/// same owner, or of all if the owner has none. `None` if the owner may have one more. `most` is the maximum number of
+/// values; `is_own` tells whether a value has the owner of the new one.
 pub(crate) fn displaced<K: Clone, V>(
     all: &HashMap<K, V>,
     most: usize,
@@ -146,7 +147,7 @@ pub(crate) fn displaced<K: Clone, V>(
     candidates.min_by_key(|(_, one)| used(one)).map(|(key, _)| key.clone())
 }
 
-/// Returns how the API server calls whoever the client's requests are from.
+/// Returns the user name that the API server reports for the credentials of `client`. Empty if the caller may not ask.
 async fn name(client: &Client) -> Result<String> {
     let reviews = Api::<SelfSubjectReview>::all(client.clone());
     let asked = SelfSubjectReview::default();
@@ -155,21 +156,21 @@ async fn name(client: &Client) -> Result<String> {
             let user = review.status.and_then(|status| status.user_info);
             Ok(user.and_then(|user| user.username).unwrap_or_default())
         }
-        // An admin may forbid to ask. A token that is wrong is 401 in any case.
+        // An admin may forbid SelfSubjectReviews. An invalid token is answered by 401 in any case.
         Err(kube::Error::Api(status)) if status.code == 403 => Ok(String::new()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Returns the header that carries `token`; none if no token is like that.
+/// Returns the header with `token`. `None` if it contains characters that no header may have.
 pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).ok()?;
-    // Keeps the header out of requests that are printed.
+    // Debug output does not contain a sensitive value.
     value.set_sensitive(true);
     Some(value)
 }
 
-/// Returns a client that makes the requests of `bare`, which has no credentials, with this header.
+/// Returns a client that sends its requests by `bare`, which has no credentials, with this Authorization header.
 pub(crate) fn with_header(bare: &Client, value: HeaderValue) -> Client {
     let inner = bare.clone();
     let service = tower::service_fn(move |mut request: Request<Body>| {
@@ -187,7 +188,7 @@ mod tests {
     use serde_json::json;
     use std::{convert::Infallible, time::Duration};
 
-    /// Returns a client whose server knows the caller by this name.
+    /// Returns a client whose server reports this user name.
     fn client(name: &str) -> Client {
         let answer = json!({"metadata": {}, "status": {"userInfo": {"username": name}}}).to_string();
         let service = tower::service_fn(move |_: Request<Body>| {
@@ -201,9 +202,10 @@ mod tests {
         [u8::try_from(number).unwrap(); 32]
     }
 
-    /// Once, with as many callers as are known at most, each of them lost its lists once a minute.
+    /// An earlier version displaced another caller at each check. With the maximum number of callers, each lost its
+    /// lists once a minute.
     #[tokio::test(start_paused = true)]
-    async fn a_caller_who_is_known_takes_no_place_of_another() {
+    async fn the_check_of_a_known_caller_displaces_no_other_caller() {
         let callers = Callers::default();
         let ask =
             async |number: usize| callers.caller(id(number), || client(&number.to_string())).await.unwrap();
@@ -219,9 +221,9 @@ mod tests {
         assert_eq!(callers.known.lock().len(), MOST);
     }
 
-    /// Once, whoever had 64 tokens made the page forget everybody else's lists.
+    /// Without parties, a tenant with 64 tokens would make the page forget the lists of all others.
     #[tokio::test(start_paused = true)]
-    async fn tokens_of_one_tenant_take_no_place_of_another() {
+    async fn tokens_of_one_tenant_displace_no_other_tenant() {
         let callers = Callers::default();
         let ask =
             async |number: usize, name: &str| callers.caller(id(number), || client(name)).await.unwrap();

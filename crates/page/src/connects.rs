@@ -1,7 +1,8 @@
 //! The list of servers of Spark Connect, and the page of one.
 
 use super::{
-    Connect, Named, Result, Session, UNREADABLE, ago, buttons, conditions, log_of, scope, spec, traces, word,
+    Connect, Named, Result, Session, UNREADABLE, ago, buttons, conditions, log_of, pods_and_events, scope,
+    spec, word,
 };
 use api::{SparkConnect, names::label};
 use axum::{extract::Path, response::Response};
@@ -25,8 +26,8 @@ fn cells(row: &Connect) -> Markup {
 
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Result<Response> {
     let (connect, text) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
-    let ((_, traces), buttons) = join(
-        traces(&session, &connect.metadata, label::CONNECT_NAME),
+    let ((_, pods_and_events), buttons) = join(
+        pods_and_events(&session, &connect.metadata, label::CONNECT_NAME),
         buttons::<SparkConnect>(&session, &namespace, &name, connect.spec.suspend, None),
     )
     .await;
@@ -51,7 +52,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
             dt { "Last connection" } dd { (ago(connect.last_connection().map(|time| time.0))) }
         }
         (conditions(&status.conditions))
-        (traces)
+        (pods_and_events)
         (spec(&text))
     };
     Ok(session.document(&name, true, &content))

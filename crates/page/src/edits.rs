@@ -1,4 +1,5 @@
-//! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Nothing is changed.
+//! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Changes
+//! nothing.
 
 use super::{Named, Query, Render, Result, Session, table, trouble};
 use api::{Bounds, SparkApplication, excerpt::beginning};
@@ -8,10 +9,10 @@ use serde_json::Value;
 use spark_operator_client::printable::{line, lines};
 use validation::{differences, validate};
 
-/// The most bytes of a value that are shown.
+/// The maximum size of a value that is shown, in bytes.
 const LONGEST_VALUE: usize = 240;
 
-/// Shows the form for a spec, and what that spec would do: the present one, or the one in the form.
+/// Shows a form with the edited spec, or at first the present one, and the effect of that spec.
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body: Bytes) -> Result<Response> {
     let (old, text) = session.caller.reader.object::<SparkApplication>(&namespace, &name).await?;
     let whole: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -28,7 +29,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body:
         p { a href={ "/applications/" (namespace) "/" (name) } { "← " (name) } }
         form method="post" {
             (session.hidden())
-            label for="spec" { "The spec, as it would be" }
+            label for="spec" { "The edited spec" }
             textarea #spec name="spec" rows="24" spellcheck="false" { (edited) }
             button { "What would that do?" } small { "Nothing is changed." }
         }
@@ -37,18 +38,19 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body:
     Ok(session.document(&format!("An edit of {name}"), false, &content))
 }
 
-/// Returns what an edit would do to the application `old`, which is `whole` as it is stored.
+/// Returns the effect of replacing the spec of the application `old` by the YAML `edited`. `whole` is the JSON of
+/// `old`.
 ///
 /// # Errors
 ///
-/// If the text cannot be the spec of an application.
+/// If `edited` is not the spec of an application.
 fn effect(
     old: &SparkApplication,
     mut whole: Value,
     edited: &str,
     render: Option<Render>,
 ) -> Result<Markup, String> {
-    // As kubectl reads it: see `sparkctl diff`. Aliases may repeat a text of a megabyte without end.
+    // YAML as kubectl reads it: see `sparkctl diff`. With aliases, a small text could expand without limit.
     let options = serde_saphyr::options! {
         legacy_octal_numbers: true, with_snippet: false, budget: serde_saphyr::budget! { max_aliases: 0 },
     };
@@ -74,7 +76,7 @@ fn effect(
         @if edits.is_empty() { p { "It means the same as the present spec." } }
         (table("What would change", &["Field", "Now", "Then", "Effect"], rows))
         @if let Some(render) = render {
-            h2 { "What the next run would be made of" }
+            h2 { "Objects of the next run" }
             @match render(&whole) {
                 Ok(text) => pre tabindex="0" { (lines(&text)) },
                 Err(why) => (trouble(Some(&why))),
@@ -98,7 +100,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn an_edit_is_told_by_field_with_its_effect_and_what_it_would_be_made_of() {
+    fn an_edit_is_shown_by_field_with_its_effect_and_the_rendered_objects() {
         let whole = json!({
             "metadata": {"name": "pi"},
             "spec": {"type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar", "driver": {"cores": 1}},
@@ -119,7 +121,8 @@ mod tests {
         let refused = told("type: Scala\nsparkVersion: 4.0.1\ndriver: {cores: -1}\n").unwrap();
         assert!(refused.contains("It would be refused: spec."), "{refused}");
         assert!(told("{").unwrap_err().starts_with("This is not YAML"));
-        // Once, a form of a megabyte took a gigabyte: a volume of three bytes has a type of a thousand.
+        // Without bounds, a form of a megabyte could take a gigabyte: a volume of three bytes becomes a type of a
+        // thousand.
         let broad = told(&format!("volumes: [{}]", "{},".repeat(100_000))).unwrap_err();
         assert!(broad.starts_with("spec.volumes[4998]: is beyond the 5000 lists and maps"), "{broad}");
         let aliases = told("a: &a x\nb: [*a, *a]").unwrap_err();

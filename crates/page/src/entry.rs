@@ -1,8 +1,8 @@
-//! Lets callers in: by the address that `sparkctl page` prints, by the header of an authenticating proxy, or by a form for
-//! a token.
+//! Authenticates callers: by the URL that `sparkctl page` prints, by the header of an authenticating proxy, or by a
+//! login form for a token.
 //!
-//! A browser sends a cookie with SameSite=Strict only if the page itself has led to the address. Whoever follows a link
-//! from elsewhere gets a page that leads to the same address again.
+//! A browser does not send a cookie with SameSite=Strict if the caller follows a link from another site. The answer is
+//! then a page that leads to the same URL again, this time with the cookie.
 
 use super::{
     Caller, CallerId, Credentials, Page, Query, Refusal, Result, Share, Shares, address, bearer, hidden, now,
@@ -23,30 +23,31 @@ use kube::Client;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// The life of a cookie.
+/// The lifetime of a cookie.
 const LASTS: SignedDuration = SignedDuration::from_hours(12);
-/// The longest token, in bytes: a browser keeps cookies of 4 KiB, and encrypted it is a third longer.
+/// The maximum length of a token in a cookie, in bytes: browsers accept cookies of up to 4 KiB, and encryption and
+/// encoding add a third.
 const LONGEST_COOKIE: usize = 2_900;
-/// The content of the cookie of the user of this machine, for which the address to enter by is signed, too.
+/// The content of the local user's cookie, and the text that is signed for the URL by which the local user logs in.
 const OWN: &str = "own";
-/// The requests that are answered at once: an application and what belongs to it may have several megabytes in memory until its
-/// page is made, and a party may send any number of requests.
+/// The maximum number of requests in progress: an application with its pods and events may take several megabytes of
+/// memory until its page is complete, and a party may send any number of requests.
 static AT_ONCE: Shares = Shares::new(32);
-/// The headers by which a browser says from where a request comes, and whether a link has led to it.
+/// The request headers in which a browser says which site has caused the request, and whether it is a navigation.
 const FETCH_SITE: &str = "sec-fetch-site";
 const FETCH_MODE: &str = "sec-fetch-mode";
 
-/// A request of somebody who was let in.
+/// A request of an authenticated caller.
 pub(crate) struct Session {
     pub page: Arc<Page>,
     pub caller: Arc<Caller>,
     pub can_log_out: bool,
-    /// The query of the address.
+    /// The query of the URL.
     pub query: Query,
     _place: Share<'static>,
 }
 
-/// The pages that each page leads to.
+/// The pages in the navigation bar.
 const PLACES: [(&str, &str); 4] = [
     ("/", "Overview"),
     ("/applications", "Applications"),
@@ -55,7 +56,7 @@ const PLACES: [(&str, &str); 4] = [
 ];
 
 impl Session {
-    /// Returns a whole page for whoever was let in. One that is live is made anew as long as it is open.
+    /// Returns a whole page for an authenticated caller. A page that `is_live` is refreshed while it is visible.
     pub(crate) fn document(&self, title: &str, is_live: bool, content: &Markup) -> Response {
         let header = html! {
             nav aria-label="Pages" {
@@ -71,21 +72,21 @@ impl Session {
         page(Some(&header), title, is_live, content)
     }
 
-    /// Returns the field by which a form proves that it is ours and of this caller.
+    /// Returns the hidden field with the signature that proves that this page has created a form for this caller.
     pub(crate) fn hidden(&self) -> Markup {
         hidden(&self.page.secrets.form(&self.caller.id))
     }
 
-    /// Checks that a form was ours and of this caller.
+    /// Checks that this page has created a form for this caller.
     ///
     /// # Errors
     ///
-    /// If it was not, or if the caller has another token by now.
+    /// If it has not, or if the caller has logged in with another token since.
     pub(crate) fn check(&self, form: &Query) -> Result<()> {
         if self.page.secrets.is_form(&self.caller.id, form.get("form")) {
             return Ok(());
         }
-        let words = "This form is not of this session, so nothing was done: go back, load the page again and repeat it.";
+        let words = "This form has expired or belongs to another session. Nothing was changed. Go back, reload the page and submit again.";
         Err(Refusal::forbidden(words))
     }
 }
@@ -96,7 +97,7 @@ impl FromRequestParts<Arc<Page>> for Session {
     async fn from_request_parts(parts: &mut Parts, page: &Arc<Page>) -> Result<Self, Response> {
         let headers = &parts.headers;
         if is_foreign(&parts.method, headers) {
-            let words = "Another page has sent this request, so nothing was done.";
+            let words = "A page of another site has sent this request. Nothing was changed.";
             return Err(Refusal::forbidden(words).into_response());
         }
         let Some((id, client)) = page.credentials_of(headers) else {
@@ -108,11 +109,11 @@ impl FromRequestParts<Arc<Page>> for Session {
             StatusCode::UNAUTHORIZED if !is_given && matches!(page.credentials, Credentials::Tokens(_)) => {
                 outside(page, parts)
             }
-            // A form for a token is no help if that of the proxy or of the kubeconfig has expired.
+            // The login form does not help if the token of the proxy or of the kubeconfig has expired.
             _ => refusal.into_response(),
         })?;
         let place = AT_ONCE.one(&caller.reader.party).ok_or_else(|| {
-            let words = "You ask for too much at once. This page asks again.";
+            let words = "You have too many requests at once. This page retries by itself.";
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, words).into_response()
         })?;
         let can_log_out = headers.contains_key(COOKIE) && !is_given;
@@ -122,7 +123,8 @@ impl FromRequestParts<Arc<Page>> for Session {
 }
 
 impl Page {
-    /// Returns who the caller is, and what makes the caller's client; none of somebody who has to come in first.
+    /// Returns the caller's id, and a function that builds the caller's client. `None` if the caller is not
+    /// authenticated.
     fn credentials_of(&self, headers: &HeaderMap) -> Option<(CallerId, impl FnOnce() -> Client + use<>)> {
         let cookie = || {
             let mut named = cookies(headers).filter(|(name, _)| *name == self.cookie);
@@ -141,7 +143,7 @@ impl Page {
         Some((id, move || header.map_or_else(|| client.clone(), |header| with_header(&client, header))))
     }
 
-    /// Returns the header that gives the browser a cookie with `content`, or takes it away.
+    /// Returns the header that sets the cookie to `content`, or deletes it.
     fn set_cookie(&self, content: Option<&str>) -> (HeaderName, String) {
         let secure = if matches!(self.credentials, Credentials::Own(_)) { "" } else { "; Secure" };
         let value = content.map(|content| self.secrets.seal(content, now() + LASTS)).unwrap_or_default();
@@ -151,23 +153,23 @@ impl Page {
         (SET_COOKIE, text)
     }
 
-    /// Checks that the admin, or the user of this machine, allows actions.
+    /// Checks that the settings of the page allow actions.
     ///
     /// # Errors
     ///
-    /// If not.
+    /// If they do not.
     pub(crate) fn check_actions(&self) -> Result<()> {
-        let words = "This page only shows: the admin has not allowed actions (--allow-actions).";
+        let words = "This page is read-only: the admin has not allowed actions (--allow-actions).";
         if self.settings.allows_actions { Ok(()) } else { Err(Refusal::forbidden(words)) }
     }
 
-    /// Returns the path by which the user of this machine comes in.
+    /// Returns the path by which the local user logs in.
     pub fn entrance(&self) -> String {
         format!("/enter/{}", self.secrets.form(OWN.as_bytes()))
     }
 }
 
-/// Returns the token that an authenticating proxy, or a program, has sent.
+/// Returns the bearer token that an authenticating proxy, or a program, has sent.
 fn token_of(headers: &HeaderMap) -> Option<&str> {
     header(headers, AUTHORIZATION.as_str())?.strip_prefix("Bearer ")
 }
@@ -182,19 +184,20 @@ fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 
-/// Whether the page of another site has sent the request, other than by a link.
+/// Whether a page of another site has sent the request, except by a link.
 fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     let is_ours = matches!(header(headers, FETCH_SITE), None | Some("same-origin" | "none"));
     !is_ours && (method != Method::GET || header(headers, FETCH_MODE) != Some("navigate"))
 }
 
-/// Whether a page of this server loads the answer as a part of itself: a script, a style or a picture. What a document
-/// without an origin loads comes from another site for the browser, and what a frame shows was navigated to.
+/// Whether a page of this server loads the answer as a subresource: a script, a style or a picture. Requests of a
+/// sandboxed frame are not: the document of the frame is a navigation, and its subresources are cross-site because it
+/// has no origin.
 pub(crate) fn is_part(headers: &HeaderMap) -> bool {
     header(headers, FETCH_SITE) == Some("same-origin") && header(headers, FETCH_MODE) != Some("navigate")
 }
 
-/// Returns the answer to somebody who has to come in first.
+/// Returns the answer to a caller who is not authenticated.
 fn outside(state: &Page, parts: &Parts) -> Response {
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     if !matches!(header(&parts.headers, FETCH_SITE), None | Some("same-origin" | "none")) {
@@ -202,7 +205,7 @@ fn outside(state: &Page, parts: &Parts) -> Response {
     }
     match state.credentials {
         Credentials::Own(_) => {
-            let words = "Open the address that sparkctl page has printed: it lets you in.";
+            let words = "Open the URL that sparkctl page has printed: it logs you in.";
             Refusal::new(StatusCode::UNAUTHORIZED, words).into_response()
         }
         Credentials::Tokens(_) => {
@@ -212,23 +215,23 @@ fn outside(state: &Page, parts: &Parts) -> Response {
     }
 }
 
-/// Returns a page that leads to another one. A redirect would be part of the navigation from elsewhere, with which the browser sends
-/// no cookie of ours.
+/// Returns a page that loads the URL `to` by itself. After a redirect, the request would still count as cross-site, and
+/// the browser would not send the cookie.
 fn led(to: &str) -> Response {
     let content =
         html! { p { a href=(to) { "Enter" } } meta http-equiv="refresh" content={ "0;url=" (to) }; };
     page(None, "Spark", false, &content)
 }
 
-/// Lets the user of this machine in.
+/// Logs the local user in.
 pub(crate) async fn enter(State(state): State<Arc<Page>>, Path(key): Path<String>) -> Response {
     if matches!(state.credentials, Credentials::Own(_)) && state.secrets.is_form(OWN.as_bytes(), &key) {
         return ([state.set_cookie(Some(OWN))], led("/")).into_response();
     }
-    Refusal::not_found("This address is of another sparkctl page, which has ended perhaps.").into_response()
+    Refusal::not_found("This URL belongs to another sparkctl page, which may have ended.").into_response()
 }
 
-/// Shows the form for a token.
+/// Shows the login form for a token.
 pub(crate) async fn login(State(state): State<Arc<Page>>, RawQuery(query): RawQuery) -> Response {
     let query = Query::of(query.unwrap_or_default().as_bytes());
     form(&state, query.get("to"), None)
@@ -256,17 +259,17 @@ fn form(state: &Page, to: &str, wrong: Option<&str>) -> Response {
     page(None, "Log in", false, &content)
 }
 
-/// Takes the token of the form, if the API server takes it.
+/// Logs the caller in with the token of the form, if the API server accepts it.
 pub(crate) async fn log_in(State(state): State<Arc<Page>>, headers: HeaderMap, body: Bytes) -> Response {
     let query = Query::of(&body);
     let (token, to) = (query.get("token").trim(), query.get("to"));
     let Credentials::Tokens(client) = &state.credentials else { return Redirect::to("/").into_response() };
     if is_foreign(&Method::POST, &headers) {
-        return form(&state, to, Some("Another page has sent a token. Type in your own."));
+        return form(&state, to, Some("A page of another site has sent a token. Type in your own."));
     }
     let Some(value) = bearer(token).filter(|_| !token.is_empty() && token.len() <= LONGEST_COOKIE) else {
         let words = format!(
-            "That is no token, or it has more than {LONGEST_COOKIE} bytes and no cookie can keep it."
+            "That is no token, or it has more than the {LONGEST_COOKIE} bytes that a cookie can hold."
         );
         return form(&state, to, Some(&words));
     };
@@ -276,14 +279,14 @@ pub(crate) async fn log_in(State(state): State<Arc<Page>>, headers: HeaderMap, b
     }
 }
 
-/// Returns the address if it is on this server.
+/// Returns the URL if it is on this server, else `/`.
 fn local(to: &str) -> &str {
     let is_odd = |letter: char| letter == '\\' || letter.is_control();
     let is_local = to.starts_with('/') && !to.starts_with("//") && !to.contains(is_odd);
     if is_local { to } else { "/" }
 }
 
-/// Forgets the caller's cookie, lists and windows.
+/// Logs the caller out: deletes the cookie, and drops the caller's lists and windows.
 pub(crate) async fn log_out(session: Session, body: Bytes) -> Result<Response> {
     session.check(&Query::of(&body))?;
     session.page.callers.forget(&session.caller.id);
@@ -296,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_of_other_pages_are_told_from_links() {
+    fn cross_site_requests_are_distinguished_from_links() {
         let is_foreign = |method: Method, site: Option<&str>, mode: &str| {
             let mut headers = HeaderMap::new();
             if let Some(site) = site {
@@ -313,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_page_loads_is_told_from_what_a_frame_shows_and_loads() {
+    fn subresources_of_a_page_are_distinguished_from_requests_of_a_frame() {
         let is_part = |site: &str, mode: &str| {
             let headers = [(FETCH_SITE, site), (FETCH_MODE, mode)];
             let headers =
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_leads_to_this_server_only() {
+    fn a_login_redirects_to_this_server_only() {
         assert_eq!(local("/applications?state=FAILED"), "/applications?state=FAILED");
         for odd in
             ["", "//evil", "https://evil", "/\\evil", "/\t/evil", "/\r\nset-cookie: a=b", "/\0", "/\u{7f}"]

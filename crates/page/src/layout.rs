@@ -1,4 +1,4 @@
-//! The frame that all pages have, the headers of all answers, and the small pieces that pages consist of.
+//! The layout of all pages, the headers of all answers, and small building blocks of pages.
 
 use super::{Refusal, Result, now};
 use api::State;
@@ -11,14 +11,15 @@ use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, html};
 use spark_operator_client::summary::{self, Tone};
 
-/// Lets a page load and do nothing but what this server serves, and run no script in its text.
+/// The Content-Security-Policy of pages: they load, send to and run only what this server serves, and no inline script.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
-/// The colour and the word for what cannot be read.
+/// The colour and the word for an object that cannot be read.
 pub(crate) const UNREADABLE: (Tone, &str) = (Tone::Bad, "UNREADABLE");
 
-/// Returns a whole page, with this header if it is for somebody who was let in. One that is live is made anew as long as it is open.
+/// Returns a whole page, with this header if the caller is logged in. A page that `is_live` is refreshed while it is
+/// visible.
 pub(crate) fn page(header: Option<&Markup>, title: &str, is_live: bool, content: &Markup) -> Response {
     let page = html! {
         (DOCTYPE)
@@ -47,18 +48,18 @@ pub(crate) fn page(header: Option<&Markup>, title: &str, is_live: bool, content:
     Html(page.into_string()).into_response()
 }
 
-/// Returns the field by which a form proves that it is ours.
+/// Returns the hidden field with the signature that proves that this page has created a form.
 pub(crate) fn hidden(form: &str) -> Markup {
     html! { input type="hidden" name="form" value=(form); }
 }
 
 impl IntoResponse for Refusal {
-    /// A page with the sentence, which asks again: what was away comes back by itself.
+    /// Returns a page with the sentence. It is live, so it recovers by itself when the cause is gone.
     fn into_response(self) -> Response {
         let title = match self.status {
             StatusCode::NOT_FOUND => "Not found",
             StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => "Not allowed",
-            _ => "Not now",
+            _ => "Not available now",
         };
         let content = html! {
             p.trouble role="alert" { (self.words) }
@@ -68,7 +69,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Adds the headers that every answer has, but those that the answer has already.
+/// Adds the security headers that an answer does not have yet.
 pub(crate) async fn guarded(mut answer: Response) -> Response {
     let common: [(HeaderName, &str); 5] = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
@@ -83,7 +84,7 @@ pub(crate) async fn guarded(mut answer: Response) -> Response {
     answer
 }
 
-/// Serves the files that pages load: a style sheet, an icon and two scripts, all of them in this binary.
+/// Serves the files that pages load: a style sheet, an icon and two scripts. They are compiled into the binary.
 pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
     let (kind, text) = match name.as_str() {
         "page.css" => ("text/css; charset=utf-8", include_str!("../assets/page.css")),
@@ -95,17 +96,17 @@ pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response> {
     Ok(([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "max-age=300")], text).into_response())
 }
 
-/// Returns how something is: a word, and a colour that means the same.
+/// Returns a state as a word in the colour of its meaning.
 pub(crate) fn word((tone, word): (Tone, &str)) -> Markup {
     html! { span class={ "state " (tone.as_str()) } { (word) } }
 }
 
-/// Returns the colour and the word for the state of an application; those of one that cannot be read without a state.
+/// Returns the colour and the word for the state of an application; [`UNREADABLE`] for `None`.
 pub(crate) fn state(state: Option<State>) -> (Tone, &'static str) {
     state.map_or(UNREADABLE, |state| (Tone::of(state), summary::state_name(state)))
 }
 
-/// Returns how long ago something was, and on a closer look when.
+/// Returns the age of `time`, or the time until then, with the timestamp as a tooltip.
 pub(crate) fn ago(time: Option<Timestamp>) -> Markup {
     html! {
         @if let Some(time) = time {
@@ -120,7 +121,7 @@ pub(crate) fn ago(time: Option<Timestamp>) -> Markup {
     }
 }
 
-/// Returns the time between two moments.
+/// Returns the time from `from` to `to` as text, such as `3m`.
 pub(crate) fn duration(from: Timestamp, to: Timestamp) -> String {
     summary::short(to.duration_since(from).as_secs())
 }
@@ -132,7 +133,7 @@ pub(crate) fn table(caption: &str, titles: &[&str], rows: impl IntoIterator<Item
     if rows.peek().is_some() { wide(caption, &headers, rows) } else { Markup::default() }
 }
 
-/// Returns a table with these headers. Its rows may be wider than a narrow window.
+/// Returns a table with these headers, which can be scrolled sideways in a narrow window.
 pub(crate) fn wide(caption: &str, headers: &Markup, rows: impl IntoIterator<Item = Markup>) -> Markup {
     html! {
         div.wide tabindex="0" role="group" aria-label=(caption) { table {
@@ -143,7 +144,7 @@ pub(crate) fn wide(caption: &str, headers: &Markup, rows: impl IntoIterator<Item
     }
 }
 
-/// Returns what is to be said above a list, if anything.
+/// Returns a warning for the top of a list or form, if there is one.
 pub(crate) fn trouble(words: Option<&str>) -> Markup {
     html! { @if let Some(words) = words { p.trouble role="alert" { (words) } } }
 }
@@ -154,7 +155,7 @@ mod tests {
     use axum::body::to_bytes;
 
     #[tokio::test]
-    async fn text_of_others_stays_text() {
+    async fn untrusted_text_is_escaped() {
         let hostile = "<script>alert(1)</script>\" onload=\"x";
         let refusal = Refusal::not_found(hostile).into_response();
         let body = to_bytes(guarded(refusal).await.into_body(), usize::MAX).await.unwrap();
@@ -164,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_answer_has_the_headers_that_confine_it() {
+    async fn every_answer_has_the_security_headers() {
         let answer = guarded(StatusCode::OK.into_response()).await;
         let mut headers: Vec<_> = answer
             .headers()

@@ -1,7 +1,7 @@
-//! The page: what runs, what ran, why it failed, and Spark's own UI behind one door.
+//! The web page: applications that run, that ran and why they failed, and Spark's own UI, at one URL.
 //!
-//! The page has no rights. All that it shows and does, it does with the caller's own credentials, so RBAC is its only
-//! policy. It is served in two ways: by `sparkctl page` for the user of one machine, and by `spark-operator page` for
+//! The page has no rights of its own. All its requests have the caller's credentials, so RBAC alone decides what it
+//! shows and does. It is served in two ways: by `sparkctl page` for the local user, and by `spark-operator page` for
 //! everybody who has a token of the cluster.
 //!
 //! ```text
@@ -9,10 +9,10 @@
 //!     ▲                                     │
 //!     └── layout ◄── overview, applications, application, logs, schedules, …
 //!
-//!  a frame ──► windows: which driver, for whom? ──► port-forward ──► Spark's UI
+//!  a frame ──► windows: which driver, for which caller? ──► port-forward ──► Spark's UI
 //! ```
 //!
-//! Pages are complete without JavaScript. With it, a page that somebody looks at is made anew every few seconds.
+//! Pages are complete without JavaScript. With it, a visible page is refreshed every few seconds.
 
 mod actions;
 mod application;
@@ -21,16 +21,16 @@ mod callers;
 mod connects;
 mod edits;
 mod entry;
-mod found;
 mod layout;
 mod lists;
 mod logs;
 mod overview;
+mod pods_and_events;
 mod query;
 mod reads;
 mod refusal;
-mod rhythm;
 mod rows;
+mod schedule_text;
 mod schedules;
 mod scope;
 mod secrets;
@@ -51,76 +51,76 @@ use kube::Client;
 use serde_json::Value;
 use std::sync::Arc;
 
-// What modules use of each other, so that each imports it from here.
+// The items that modules use of each other: each module imports them from here.
 use actions::{Action, buttons};
 use application::{conditions, spec};
 use callers::{Caller, Callers, bearer, with_header};
 use entry::{Session, is_part};
-use found::traces;
 use layout::{POLICY, UNREADABLE, ago, duration, hidden, page, state, table, trouble, wide, word};
 use lists::List;
 use logs::log_of;
 use overview::link;
+use pods_and_events::pods_and_events;
 use query::{Query, address};
 use reads::{LARGEST, Reader};
 use refusal::Refusal;
-use rhythm::in_words;
 use rows::{Application, Connect, Key, Row, Schedule, reduced};
+use schedule_text::in_words;
 use secrets::{CallerId, Secrets};
 use shares::{Share, Shares};
 use timeline::{Bar, outcomes};
 use windows::{Driver, Window, Windows};
 
-/// What a function returns, or why the caller does not get it.
+/// The result of a function, or the reason why the caller does not get it.
 type Result<T, E = Refusal> = std::result::Result<T, E>;
 /// The namespace and the name in the path of a request.
 type Named = Path<(String, String)>;
 
-/// The credentials with which requests are made.
+/// The credentials of the page's requests to the API server.
 #[derive(Clone)]
 pub enum Credentials {
-    /// With those of this client, for the user of this machine, who comes in by [`Page::entrance`].
+    /// The credentials of this client, for the local user, who logs in by [`Page::entrance`].
     Own(Client),
-    /// With the token of each caller. The client knows where the API server is, and has no credentials.
+    /// The token of each caller. The client knows the URL of the API server, and has no credentials.
     Tokens(Client),
 }
 
-/// The admin's or user's choices about a page.
+/// The settings of a page, by the admin or the local user.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Whether there are buttons that suspend, resume, run again, trigger and delete.
     pub allows_actions: bool,
-    /// The address of Spark's history server, to which applications that have ended lead.
+    /// The URL of Spark's history server, for links from applications that have ended.
     pub history_server: Option<String>,
-    /// The address of a dashboard with the metrics of an application: `{namespace}` and `{name}` in it stand for the
-    /// application's.
+    /// The URL of a dashboard with the metrics of an application, in which `{namespace}` and `{name}` are replaced by
+    /// those of the application.
     pub dashboard: Option<String>,
-    /// Writes what the next run of an application is made of.
+    /// Renders the objects of the next run of an application.
     pub render: Option<Render>,
 }
 
-/// Returns what the next run of this application is made of, or why that is not known.
+/// Returns the objects of the next run of this application as text, or why they cannot be predicted.
 pub type Render = fn(&Value) -> Result<String, String>;
 
-/// A page, with the callers that it knows.
+/// A page with its callers and their state.
 pub struct Page {
     credentials: Credentials,
     callers: Callers,
     secrets: Secrets,
     windows: Windows,
     settings: Settings,
-    /// The name of the cookie.
+    /// The name of the cookie with the caller's token.
     cookie: String,
 }
 
 impl Page {
-    /// Returns a page that knows nobody yet.
+    /// Returns a page without callers.
     pub fn new(credentials: Credentials, settings: Settings) -> Self {
         let secrets = Secrets::new();
         let cookie = match credentials {
-            // A browser does not tell the ports of this machine apart, on which there may be several.
+            // Browsers share cookies between the ports of a host, and several pages may run on this machine.
             Credentials::Own(_) => format!("page-{}", secrets.unguessable()),
-            // A browser takes a cookie with this name from nobody else, if there is TLS.
+            // With the prefix `__Host-`, a browser accepts the cookie only over TLS and only from this host.
             Credentials::Tokens(_) => "__Host-page".to_owned(),
         };
         let (callers, windows) = (Callers::default(), Windows::default());
@@ -165,7 +165,7 @@ impl Page {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "ages are told from the moment at which somebody asks")]
+#[expect(clippy::disallowed_methods, reason = "ages are relative to the time of the request")]
 fn now() -> Timestamp {
     Timestamp::now()
 }
@@ -189,11 +189,12 @@ mod tests {
     const HOSTILE: &str = "<script>alert(1)</script>";
     const APPLICATION: &str = "/applications/team-a/pi";
 
-    /// The requests that an API server got: method, path and token.
+    /// The requests that an API server received: method, path and token.
     type Requests = Arc<Mutex<Vec<String>>>;
 
-    /// Returns a client of an API server in which the token `one` may do everything, `other` only list applications in
-    /// team-b, `crowd` nothing, and no other token is known. It never answers what the application `slow` is.
+    /// Returns a client of an API server and the requests that it receives. The token `one` may do everything, `other`
+    /// may only list applications in team-b, `crowd` may do nothing, and other tokens are not accepted. A read of the
+    /// application `slow` is never answered.
     fn cluster() -> (Client, Requests) {
         let requests = Requests::default();
         let seen = Arc::clone(&requests);
@@ -267,7 +268,7 @@ mod tests {
         ask(page, Method::GET, path, header, "").await
     }
 
-    /// Returns a page that may act.
+    /// Returns a page that allows actions.
     fn acting(credentials: Credentials) -> Arc<Page> {
         Arc::new(Page::new(credentials, Settings { allows_actions: true, ..Settings::default() }))
     }
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_route_confines_its_answer_and_lets_nobody_in_without_a_token() {
+    async fn every_route_sets_a_content_security_policy_and_requires_a_token() {
         let page = acting(Credentials::Tokens(cluster().0));
         for path in [
             "/", "/applications", APPLICATION, "/schedules", "/schedules/a/b", "/connects", "/connects/a/b",
@@ -299,7 +300,7 @@ mod tests {
             let (answer, _) = get(&page, path, ("x", "y")).await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
         }
-        // A page into which a tenant has smuggled an element finds no script of a driver's.
+        // An element that a tenant has injected into a page cannot load a script from a driver.
         for (site, status) in [("same-origin", StatusCode::FORBIDDEN), ("cross-site", StatusCode::GONE)] {
             let header = ("sec-fetch-site", site);
             let (answer, _) = get(&page, "/spark/key/x.js", header).await;
@@ -309,11 +310,11 @@ mod tests {
         let (answer, _) = get(&page, elsewhere, ("host", "evil.example")).await;
         assert_eq!(header(&answer, LOCATION), "/login?to=%2Fschedules%3Fq%3Da");
         let (_, body) = get(&page, "/", ("sec-fetch-site", "cross-site")).await;
-        assert!(body.contains("Another page has sent this"), "{body}");
+        assert!(body.contains("A page of another site has sent this"), "{body}");
     }
 
     #[tokio::test]
-    async fn each_token_sees_what_the_api_server_shows_to_it() {
+    async fn each_token_sees_what_the_api_server_allows_it() {
         let (client, requests) = cluster();
         let page = acting(Credentials::Tokens(client));
         let (_, one) = get(&page, "/applications", ("authorization", "Bearer one")).await;
@@ -329,9 +330,9 @@ mod tests {
         assert!(requests.lock().iter().all(|request| !request.ends_with(' ')), "a request had no token");
     }
 
-    /// Once, some hundred requests at a time, each for a megabyte of a log, ended the process.
+    /// Without a limit, some hundred concurrent requests, each for a megabyte of a log, would exceed the memory limit.
     #[tokio::test]
-    async fn a_party_that_asks_for_too_much_at_once_is_told_so_and_others_are_answered() {
+    async fn a_party_with_too_many_requests_gets_429_and_others_are_answered() {
         let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
         let slow = || {
             let page = Arc::clone(&page);
@@ -341,7 +342,7 @@ mod tests {
             }
         };
         let crowd: Vec<_> = (0..40).map(|_| tokio::spawn(slow())).collect();
-        // 32 are answered at once, and half of them may be of one party.
+        // 32 requests are answered concurrently, and one party may have half of them.
         while crowd.iter().filter(|task| task.is_finished()).count() < 24 {
             tokio::task::yield_now().await;
         }
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_path_leads_to_no_other_object_however_it_is_written() {
+    async fn an_encoded_path_reaches_no_other_object() {
         let (client, requests) = cluster();
         let page = Arc::new(Page::new(Credentials::Tokens(client), Settings::default()));
         for path in [
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_form_of_somebody_else_does_nothing() {
+    async fn a_form_without_the_callers_signature_changes_nothing() {
         let (client, requests) = cluster();
         let page = acting(Credentials::Tokens(client));
         let one = ("authorization", "Bearer one");
@@ -393,7 +394,7 @@ mod tests {
         {
             let (answer, body) = ask(&page, Method::POST, APPLICATION, one, &wrong).await;
             assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{wrong}");
-            assert!(body.contains("load the page again"), "{body}");
+            assert!(body.contains("reload the page"), "{body}");
         }
         let edit = format!("{APPLICATION}/edit");
         let (answer, _) = ask(&page, Method::POST, &edit, one, "spec=type: Scala").await;
@@ -411,7 +412,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_page_without_actions_has_no_button_and_takes_no_form() {
+    async fn a_page_without_actions_has_no_buttons_and_refuses_forms() {
         let page = Arc::new(Page::new(Credentials::Tokens(cluster().0), Settings::default()));
         let one = ("authorization", "Bearer one");
         let (_, shown) = get(&page, APPLICATION, one).await;
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_login_becomes_a_cookie_in_which_nobody_finds_the_token() {
+    async fn a_login_sets_a_cookie_that_only_the_page_can_read_and_create() {
         let page = acting(Credentials::Tokens(cluster().0));
         let (wrong, body) = ask(&page, Method::POST, "/login", ("x", "y"), "token=wrong").await;
         assert!(
@@ -443,14 +444,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_user_of_this_machine_comes_in_by_an_address_that_nobody_can_guess() {
+    async fn the_local_user_logs_in_by_an_unguessable_url() {
         // The client has the user's credentials.
         let (client, _) = cluster();
         let client = callers::with_header(&client, callers::bearer("one").unwrap());
         let page = acting(Credentials::Own(client));
         let (answer, _) = get(&page, "/", ("authorization", "Bearer one")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
-        // A name that somebody lets lead to this machine has no cookie of it.
+        // With another host name that resolves to this machine (DNS rebinding), the browser sends no cookie.
         let (answer, _) = get(&page, "/", ("host", "evil.example")).await;
         assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);
         let (answer, _) = get(&page, "/enter/guess", ("x", "y")).await;

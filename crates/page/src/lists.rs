@@ -1,7 +1,7 @@
-//! Keeps a caller's list of a kind up to date as long as somebody looks at it: read page by page, then watched.
+//! Keeps a caller's list of a kind up to date while it is used: lists the objects page by page, then watches them.
 //!
-//! A [`List`] belongs to one caller and is filled by that caller's client, so it contains what RBAC shows to the caller and
-//! nothing else. It ends, and gives its memory back, when nobody has looked at it for a minute, or with the caller.
+//! A [`List`] belongs to one caller and is filled by that caller's client, so it contains exactly what RBAC lets the
+//! caller see. It ends, and frees its memory, when it was not used for a minute, or when the caller is forgotten.
 
 use super::{Key, Reader, Refusal, Result, Row, Share, Shares, reduced};
 use axum::http::StatusCode;
@@ -20,34 +20,37 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-/// The time for which a list is kept that nobody looks at.
+/// The time for which a list is kept without being used.
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
-/// The longest time for which a page waits for a list that is not complete yet.
+/// The timeout of a page that waits for a list that is not complete yet.
 const FIRST: Duration = Duration::from_secs(10);
-/// The pause before a list that is cut is read anew: it has no version from which a watch could continue.
+/// The pause before a truncated list is read again: it has no `resourceVersion` from which a watch could continue.
 const AGAIN: Duration = Duration::from_secs(20);
-/// The length of one request of a watch, in seconds, and the time after which the watch looks whether it is still needed.
+/// The timeout of one watch request, in seconds, and the interval in which the watch checks whether the list is still
+/// used.
 const WATCH: u32 = 240;
 const LOOK: Duration = Duration::from_secs(10);
-/// The most objects of a list. Of more, the first are shown, and it is said.
+/// The maximum number of objects of a list. If there are more, the page shows the first ones and says so.
 const MOST: usize = 50_000;
 
-/// The bytes that the rows of all lists may have, which are most of the memory of the process: the soak test says how much
-/// 200,000 rows take, and the chart's limit is 256 MiB. A list that is read anew takes room beside what it had. A party has at
-/// most as much as it leaves free: a tenant with a few thousand applications has any number of tokens, each with lists of its own.
+/// The memory for the rows of all lists, in bytes. It is most of the memory of the process: the soak test measures how
+/// much 200,000 rows take, and the chart's limit is 256 MiB. While a list is read again, its old and its new rows
+/// count. A party may have at most as much as it leaves free: a tenant may have any number of tokens, each with lists
+/// of its own.
 static ROOM: Shares = Shares::new(160 << 20);
 
-/// The objects of a kind that a caller may see, in all namespaces or in one. It ends with the task that keeps it up to date.
+/// The objects of a kind that a caller may see, in all namespaces or in one. It ends with the task that keeps it up to
+/// date.
 pub(crate) struct List<R> {
     rows: Mutex<Rows<R>>,
     progress: watch::Receiver<Progress>,
-    /// The time at which somebody has looked at it last.
+    /// The time of the last use.
     used: Mutex<Instant>,
 }
 
-/// Rows, and the room that they take.
+/// Rows, and the share of the memory that they take.
 struct Rows<R> {
-    /// Each row has a place of its own, so that places of the tree that are free are small.
+    /// Rows are boxed, so that free slots in the nodes of the tree are small.
     by_key: BTreeMap<Key, Box<R>>,
     room: Share<'static>,
 }
@@ -57,7 +60,8 @@ impl<R: Row> Rows<R> {
         Self { by_key: BTreeMap::new(), room: ROOM.empty(party) }
     }
 
-    /// Keeps a row if there is room for it; else not even what the row was before. Returns whether there is.
+    /// Inserts or replaces a row if there is memory for it. Otherwise removes the old row of this key. Returns whether
+    /// the row was kept.
     fn keep(&mut self, key: Key, row: R) -> bool {
         let (before, now) = (self.by_key.get(&key).map_or(0, |row| weight(&key, &**row)), weight(&key, &row));
         let is_new = before == 0;
@@ -77,7 +81,8 @@ impl<R: Row> Rows<R> {
     }
 }
 
-/// Returns the bytes that a row takes: its place is counted twice, for that of its key in the tree and for what the allocator adds.
+/// Returns the bytes that a row counts: the size of key and row is doubled, for free slots of the tree and the
+/// allocator's overhead.
 fn weight<R: Row>((namespace, name): &Key, row: &R) -> usize {
     2 * size_of::<(Key, R)>() + namespace.len() + name.len() + row.length()
 }
@@ -85,15 +90,15 @@ fn weight<R: Row>((namespace, name): &Key, row: &R) -> usize {
 #[derive(Clone, Default)]
 struct Progress {
     is_complete: bool,
-    /// Whether there are more objects than are kept.
+    /// Whether there are more objects than were kept.
     is_cut: bool,
-    /// The reason why it is not up to date.
+    /// The reason why the list is not up to date.
     failure: Option<Refusal>,
 }
 
 impl<R: Row> List<R> {
-    /// Begins to read the objects at `path` with the rights of a caller. Returns with the list the task that keeps it up to date
-    /// until nobody looks at it any more, and that ends when it is dropped.
+    /// Starts to read the objects at `path` with the rights of a caller. Returns the list and the task that keeps it up
+    /// to date while it is used. Dropping the task ends it.
     pub(crate) fn begin(reader: Reader, path: String) -> (Arc<Self>, JoinSet<()>) {
         let (sender, progress) = watch::channel(Progress::default());
         let (rows, used) = (Mutex::new(Rows::new(&reader.party)), Mutex::new(Instant::now()));
@@ -103,11 +108,11 @@ impl<R: Row> List<R> {
         (list, task)
     }
 
-    /// Waits until the list is complete, for somebody who looks at it. Returns it.
+    /// Waits until the list is complete, and returns it. Counts as a use of the list.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, or not in time.
+    /// If the list cannot be read, or is not complete within [`FIRST`].
     pub(crate) async fn complete(self: Arc<Self>) -> Result<Arc<Self>> {
         *self.used.lock() = Instant::now();
         let mut progress = self.progress.clone();
@@ -126,13 +131,14 @@ impl<R: Row> List<R> {
         self.used.lock().elapsed() <= UNUSED
     }
 
-    /// Returns what is to be said above the list: why it is not up to date, or that it is cut.
+    /// Returns the warning above the list: why it is not up to date, or that it is truncated. `None` if all is well.
     pub(crate) fn trouble(&self) -> Option<String> {
         let progress = self.progress.borrow();
         let cut = || "There are too many to show all: choose a namespace.".to_owned();
         progress.failure.as_ref().map(|failure| failure.words.clone()).or_else(|| progress.is_cut.then(cut))
     }
 
+    /// Calls `look` with the rows in the order of their keys. The list is locked meanwhile.
     pub(crate) fn read<T>(&self, look: impl FnOnce(Vec<(&Key, &R)>) -> T) -> T {
         look(self.rows.lock().by_key.iter().map(|(key, row)| (key, &**row)).collect())
     }
@@ -160,7 +166,7 @@ impl<R: Row> Source<R> {
             let Some(error) = failure else { continue };
             let is_final = !can_pass(&error);
             self.progress.send_modify(|progress| {
-                // Rows that the caller may not see any more are not shown any more.
+                // After a final error, such as a lost right, the rows are no longer shown.
                 progress.is_complete &= !is_final;
                 progress.failure = Some(error.into());
             });
@@ -171,7 +177,7 @@ impl<R: Row> Source<R> {
         }
     }
 
-    /// Reads all objects. Returns the version from which a watch continues; an empty one if the list is cut.
+    /// Reads all objects. Returns the `resourceVersion` from which a watch continues; empty if the list is truncated.
     async fn listed(&self) -> Result<String, kube::Error> {
         let (mut rows, mut has_room) = (Rows::new(&self.reader.party), true);
         let read = self.reader.list(&self.path, ListParams::default(), MOST, |object| {
@@ -180,15 +186,16 @@ impl<R: Row> Source<R> {
         });
         let (version, is_longer) = read.await?;
         let is_cut = is_longer || !has_room;
-        // A tree that was filled in the order of its keys is half empty. One that is made of all of them is full.
+        // Inserting in the order of the keys leaves the nodes of the tree half empty. Building it from all rows fills
+        // them.
         rows.by_key = mem::take(&mut rows.by_key).into_iter().collect();
         *self.list.rows.lock() = rows;
         self.progress.send_replace(Progress { is_complete: true, is_cut, failure: None });
         Ok(if is_cut { String::new() } else { version })
     }
 
-    /// Carries changes into the list until nobody needs it any more, or until the watch fails. Without a version, waits for
-    /// a while.
+    /// Applies changes to the list until it is no longer used, or until the watch fails. With an empty `version`, waits
+    /// for [`AGAIN`] instead.
     async fn watched(&self, mut version: String) -> Result<(), kube::Error> {
         while !version.is_empty() {
             let parameters = WatchParams::default().timeout(WATCH);
@@ -204,7 +211,7 @@ impl<R: Row> Source<R> {
                 }
                 let event = match timeout(LOOK, events.try_next()).await {
                     Ok(event) => event?,
-                    // A connection that has died says nothing for longer than a watch lasts.
+                    // A dead connection does not even end when the watch's timeout is over.
                     Err(_) if begun.elapsed() > Duration::from_secs(WATCH.into()) + LOOK => None,
                     Err(_) => continue,
                 };
@@ -250,7 +257,7 @@ mod tests {
         Reader { client, party: "ada".into() }
     }
 
-    /// Returns a client whose server has two pages of one application each, and a watch that says nothing.
+    /// Returns a client whose server has two pages of one application each, and a watch without events.
     fn client(requests: Arc<AtomicUsize>) -> Client {
         let service = tower::service_fn(move |request: Request<Body>| {
             requests.fetch_add(1, Ordering::Relaxed);
@@ -269,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_is_read_page_by_page_and_ends_when_nobody_looks() {
+    async fn a_list_is_read_page_by_page_and_ends_when_it_is_not_used() {
         let requests = Arc::new(AtomicUsize::new(0));
         let reader = reader(client(Arc::clone(&requests)));
         let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
@@ -289,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_may_not_be_read_says_so_at_once() {
+    async fn a_forbidden_list_fails_immediately() {
         let service = tower::service_fn(|_: Request<Body>| async {
             let status = json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"});
             let answer = Response::builder().status(StatusCode::FORBIDDEN);
@@ -302,9 +309,9 @@ mod tests {
         assert!(task.join_next().await.is_some_and(|ended| ended.is_ok()));
     }
 
-    /// A caller who is forgotten leaves no watch behind, and whoever waits for the list asks again.
+    /// When a caller is forgotten, the task is dropped. No watch remains, and pages that wait for the list retry.
     #[tokio::test(start_paused = true)]
-    async fn a_list_whose_caller_is_forgotten_ends_at_once() {
+    async fn a_list_whose_task_is_dropped_ends_immediately() {
         let service = tower::service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Infallible>>()
         });
@@ -317,10 +324,10 @@ mod tests {
         assert_eq!(Arc::strong_count(&list), 1);
     }
 
-    /// Sixty people who looked at ten thousand applications each would have filled the memory of the page, and once, when each row
-    /// counted the same, two with long rows.
+    /// Without a limit, sixty users with ten thousand applications each would fill the memory of the page. If all rows
+    /// counted the same, two users with long rows would.
     #[test]
-    fn a_row_takes_room_by_its_text_until_it_is_gone() {
+    fn a_row_counts_with_the_size_of_its_text_until_it_is_removed() {
         static ROOM: Shares = Shares::new(100_000);
         let key = |name: &str| -> Key { ("team-a".into(), name.into()) };
         let row = |length: usize| Application { why: "x".repeat(length).into(), ..Application::default() };
@@ -330,7 +337,7 @@ mod tests {
         assert!(rows.keep(key("a"), row(40_000)) && others.keep(key("a"), row(20_000)));
         assert!(!others.keep(key("b"), row(20_000)), "half of the rest");
         assert!(rows.keep(key("a"), row(0)) && others.keep(key("b"), row(20_000)));
-        assert!(!rows.keep(key("a"), row(90_000)) && rows.by_key.is_empty(), "nor what it was before");
+        assert!(!rows.keep(key("a"), row(90_000)) && rows.by_key.is_empty(), "the old row is removed");
         assert!(!rows.keep(key("a"), row(45_000)));
         others.remove(&key("a"));
         others.remove(&key("b"));

@@ -1,4 +1,4 @@
-//! The log of a pod's Spark container: the end of it, searched by the server, and the lines that come.
+//! The log of a pod's Spark container: its last lines, filtered by the server, and new lines as they are written.
 
 use super::{Named, Query, Result, Session};
 use api::{excerpt::end, spark_container_of};
@@ -17,13 +17,13 @@ use spark_operator_client::{
 };
 use std::fmt::Write;
 
-/// The most lines and bytes of a log that are shown at once.
+/// The maximum numbers of lines and bytes of a log that are read at once.
 const LINES: i64 = 1_000;
 const BYTES: u64 = 1 << 20;
-/// The lines and bytes that are shown beside a failure; as many lines as `sparkctl status` shows.
+/// The maximum numbers of lines and bytes that are shown with a failure; as many lines as `sparkctl status` shows.
 const WORDS: i64 = 15;
 const BYTES_OF_WORDS: usize = 64 << 10;
-/// The header with the moment of the last line, after which the next lines are asked for.
+/// The response header with the timestamp of the last line. The script requests the lines after that.
 const AFTER: &str = "x-after";
 
 pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Result<Response> {
@@ -40,10 +40,10 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
             @if is_previous { input type="hidden" name="previous" value="true"; }
             " " button { "Show" } " "
             @if is_previous {
-                a href=(path) { "Log of the present container" }
+                a href=(path) { "Log of the current container" }
             } @else {
                 label { input #follow type="checkbox" checked; " Follow" } " "
-                a href=(query.with("previous", "true").address(&path)) { "Log of the container before" }
+                a href=(query.with("previous", "true").address(&path)) { "Log of the previous container" }
             }
         }
         p { small { "The last " (LINES) " lines at most." } }
@@ -52,14 +52,14 @@ pub(crate) async fn show(session: Session, Path((namespace, pod)): Named) -> Res
     Ok(session.document(&pod, false, &content))
 }
 
-/// Returns the address of the log of a pod.
+/// Returns the path of the log of a pod.
 pub(crate) fn log_of(namespace: &str, pod: &str) -> String {
     format!("/logs/{namespace}/{pod}")
 }
 
-/// Returns the lines that have come after the moment in the query, and in a header the moment of the last one.
+/// Returns the lines after the timestamp in the query, and the timestamp of the last one in the header [`AFTER`].
 pub(crate) async fn tail(session: Session, Path((namespace, pod)): Named) -> Response {
-    // Without a moment the log had no line yet.
+    // Without a timestamp, the log had no line yet.
     let since_time = session.query.get("after").parse::<Timestamp>().ok();
     let which = LogParams { since_time, ..LogParams::default() };
     match read(&session, &namespace, &pod, &session.query, which).await {
@@ -72,7 +72,7 @@ pub(crate) async fn tail(session: Session, Path((namespace, pod)): Named) -> Res
 ///
 /// # Errors
 ///
-/// If the pod or its log is gone, or may not be read.
+/// If the pod or its log no longer exists, or may not be read.
 pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) -> Result<String> {
     let which = LogParams { tail_lines: Some(WORDS), ..LogParams::default() };
     Ok(end(read(session, namespace, pod, &Query::default(), which).await?.text, BYTES_OF_WORDS))
@@ -82,7 +82,7 @@ pub(crate) async fn last_lines(session: &Session, namespace: &str, pod: &str) ->
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Lines {
     text: String,
-    /// The moment of the last line.
+    /// The timestamp of the last line.
     after: String,
 }
 
@@ -97,7 +97,7 @@ async fn read(
     let (found, _) = reader.object::<Pod>(namespace, pod).await?;
     let container = spark_container_of(&found).map(|container| container.name.clone());
     let since = which.since_time;
-    // kube rounds it to the nearest second, which may be later than lines that are new.
+    // kube rounds `sinceTime` to the nearest second, which may be after new lines: the second is rounded down here.
     let since_time = since.and_then(|since| Timestamp::from_second(since.as_second()).ok());
     let previous = query.get("previous") == "true";
     let parameters = LogParams { container, previous, since_time, timestamps: true, ..which };
@@ -108,9 +108,9 @@ async fn read(
     Ok(lines(&String::from_utf8_lossy(&bytes), bytes.len() as u64 == BYTES, since, query.get("q")))
 }
 
-/// Returns the lines of `log` that are later than `since` and contain `wanted`. Each line of `log` begins with its moment,
-/// of which the kubelet regards whole seconds only. If `log` `is_cut`, its last line is not complete, and comes with the next
-/// lines.
+/// Returns the lines of `log` that are later than `since` and contain `wanted`. Each line of `log` begins with a
+/// timestamp. The kubelet selects by whole seconds only, so `log` may begin with earlier lines. If `log` is truncated
+/// (`is_cut`), its last line may be incomplete, and is left for the next request.
 fn lines(log: &str, is_cut: bool, since: Option<Timestamp>, wanted: &str) -> Lines {
     let log = if is_cut { log.rsplit_once('\n').map_or("", |(complete, _)| complete) } else { log };
     let mut found =
@@ -121,14 +121,15 @@ fn lines(log: &str, is_cut: bool, since: Option<Timestamp>, wanted: &str) -> Lin
         if moment.zip(since).is_some_and(|(moment, since)| moment <= since) {
             continue;
         }
-        // Words of the kubelet itself have no moment.
+        // Messages of the kubelet itself have no timestamp.
         let text = if moment.is_some() { rest } else { stamped };
         found.after = moment.map_or(found.after, |moment| moment.to_string());
         if text.contains(wanted) {
             writeln!(found.text, "{}", line(text)).expect("writing to a String cannot fail");
         }
     }
-    // More was written in this second than is read at once: without the rest of the second, the next ones can be read.
+    // This second has more lines than are read at once. The rest of it is skipped; otherwise the same lines would be
+    // read again and again.
     if is_cut
         && let Some(since) = since.filter(|since| found.after == since.to_string())
         && let Ok(next) = Timestamp::from_second(since.as_second() + 1)
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_after_a_moment_come_once_and_control_nothing() {
+    fn lines_after_a_time_come_once_and_without_control_characters() {
         let log = "2026-11-21T12:00:00.1Z one\n2026-11-21T12:00:00.25Z \u{1b}[31mtwo\n2026-11-21T12:00:00.300000000Z three\n";
         let since = "2026-11-21T12:00:00.1Z".parse().unwrap();
         let found = lines(log, false, Some(since), "");
@@ -157,8 +158,9 @@ mod tests {
         let told = lines("unable to retrieve container logs", false, None, "");
         assert_eq!((&*told.text, &*told.after), ("unable to retrieve container logs\n", ""));
     }
+
     #[test]
-    fn a_log_that_is_cut_goes_on_with_whole_lines_and_does_not_stand_still() {
+    fn a_truncated_log_continues_with_whole_lines_and_always_advances() {
         let log = "2026-11-21T12:00:00.1Z one\n2026-11-21T12:00:00.2Z two\n2026-11-21T12:00:00.3Z th";
         let after = |since: &str| lines(log, true, since.parse().ok(), "").after;
         assert_eq!(lines(log, true, None, "").text, "one\ntwo\n");

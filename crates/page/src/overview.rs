@@ -1,4 +1,5 @@
-//! The first page: how many applications are in each state, what has failed, what waits longest, and what is asked for.
+//! The first page: the number of applications in each state, recent failures, the applications that have waited
+//! longest, and the requested resources.
 
 use super::{Application, Key, Session, address, duration, now, scope, state, table, word};
 use api::{State, quantity::of_resource};
@@ -11,12 +12,12 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 /// The age up to which a failure counts as new.
 const LATELY: SignedDuration = SignedDuration::from_hours(24);
-/// The most rows of the tables of what waits and has failed.
+/// The maximum number of rows of the tables of waiting applications and of reasons for failures.
 const MOST: usize = 12;
-/// The most quotas that are read.
+/// The maximum number of quotas that are read.
 const MOST_QUOTAS: usize = 1_000;
 
-/// The use of the quotas of each namespace, in words: `requests.cpu 3 of 10`.
+/// The use of the quotas of each namespace, as text: `requests.cpu 3 of 10`.
 type Quotas = BTreeMap<String, Vec<String>>;
 
 pub(crate) async fn show(session: Session) -> Response {
@@ -24,7 +25,7 @@ pub(crate) async fn show(session: Session) -> Response {
     scope::show::<Application>(&session, "/", "Overview", |rows| content(&rows, &quotas, now())).await
 }
 
-/// Reads the quotas of cores and memory; none if the caller may not see them.
+/// Reads the quotas of CPU and memory. Empty if the caller may not list them.
 async fn quotas(session: &Session) -> Quotas {
     let mut quotas = Quotas::new();
     let path = ResourceQuota::url_path(&(), scope::namespace(session));
@@ -40,7 +41,7 @@ async fn quotas(session: &Session) -> Quotas {
             }
         }
     });
-    // The overview is complete without them.
+    // The overview is useful without quotas, so an error is ignored.
     read.await.ok();
     quotas
 }
@@ -105,7 +106,7 @@ fn content(rows: &[(&Key, &Application)], quotas: &Quotas, now: Timestamp) -> Ma
         }
         (table("Waiting longest", &["Application", "State", "For", "Why"], waiting))
         (table("Failed in the last day", &["Reason", "Applications"], reasons))
-        (table("Asked for at present", &sums, requested))
+        (table("Requested at present", &sums, requested))
     }
 }
 
@@ -121,7 +122,7 @@ mod tests {
     use serde_json::{json, value::to_raw_value};
 
     #[test]
-    fn an_overview_counts_states_and_reasons_and_names_what_waits() {
+    fn the_overview_counts_states_and_reasons_and_lists_waiting_applications() {
         let row = |name: &str, state: &str, ended: &str| {
             let spec = json!({
                 "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///app.jar", "driver": {}, "executor": {},

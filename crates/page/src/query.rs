@@ -1,12 +1,12 @@
-//! Reads queries and forms, and writes the addresses of links.
+//! Parses queries and forms, and builds the URLs of links.
 
 use form_urlencoded::{Serializer, parse};
 
-/// The most bytes of a form. A token of a login has up to 8 KiB.
+/// The maximum size of a form, in bytes. A token of a login has up to 8 KiB.
 pub(crate) const LONGEST: usize = 16 << 10;
-/// The most bytes of a form with the spec of an application, in which letters may be three bytes each.
+/// The maximum size of a form with the spec of an application, in bytes. Percent-encoding may triple the spec's size.
 pub(crate) const LONGEST_SPEC: usize = 1 << 20;
-/// The most pairs of a query or form.
+/// The maximum number of pairs of a query or form.
 const MOST: usize = 32;
 
 /// The pairs of a query or of a form.
@@ -19,7 +19,7 @@ impl Query {
         Self(parse(text).take(MOST).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
     }
 
-    /// Returns the value of `name`; empty if there is none.
+    /// Returns the value of `name`, or an empty string if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         let found = self.0.iter().find(|(known, _)| known == name);
         found.map_or("", |(_, value)| value.as_str())
@@ -30,19 +30,19 @@ impl Query {
         Some(self.get(name)).filter(|value| !value.is_empty())
     }
 
-    /// Returns this query, in which `name` is `value`.
+    /// Returns this query with `name` set to `value`.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let others = self.0.iter().filter(|(known, _)| known != name).cloned();
         Self(others.chain([(name.to_owned(), value.to_owned())]).collect())
     }
 
-    /// Returns the address of `path` with this query.
+    /// Returns the URL of `path` with this query.
     pub(crate) fn address(&self, path: &str) -> String {
         address(path, self.0.iter().map(|(name, value)| (name.as_str(), value.as_str())))
     }
 }
 
-/// Returns the address of `path` with a query of these pairs, without values that are empty.
+/// Returns the URL of `path` with a query of these pairs. Pairs with empty values are left out.
 pub(crate) fn address<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let pairs = pairs.into_iter().filter(|(_, value)| !value.is_empty());
     let query = Serializer::new(String::new()).extend_pairs(pairs).finish();
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_and_long_queries_are_cut() {
+    fn malformed_queries_are_read_and_long_ones_truncated() {
         assert_eq!(Query::of(b"q=%ff%zz&&=&q").get("q"), "\u{fffd}%zz");
         let long = "a=b&".repeat(LONGEST);
         assert_eq!(Query::of(long.as_bytes()).0.len(), MOST);

@@ -1,5 +1,5 @@
-//! Reads from the API server what any user of the cluster may have written: never more bytes than a limit, and one object
-//! at a time. Asks it what a caller may do.
+//! Reads objects from the API server, with a limit of bytes and parsed one at a time, because any user of the cluster
+//! may have written them. Asks the API server for the rights of a caller.
 
 use super::{Refusal, Result, Shares};
 use api::{Lenient, SparkApplication, is_object_name, is_segment};
@@ -24,16 +24,17 @@ use spark_operator_client::patience::{GRACE, in_time};
 use std::{io, sync::Arc};
 use tokio::task::JoinHandle;
 
-/// The most bytes of one answer. An object has up to 1.5 MB, which is etcd's limit, an ordinary application 5 KB, and a page
-/// of Spark's UI with a thousand tasks 2 MB.
+/// The maximum size of one answer, in bytes. An object has up to 1.5 MB, which is etcd's limit, an ordinary application
+/// 5 KB, and a page of Spark's UI with a thousand tasks 2 MB.
 pub(crate) const LARGEST: usize = 8 << 20;
-/// The number of objects that are asked for at once: an answer of some 2 MB if they are ordinary. If it exceeds [`LARGEST`],
-/// fewer are asked for.
+/// The number of objects in one page of a list: some 2 MB if they are ordinary. If the answer exceeds [`LARGEST`], the
+/// page is read again in smaller pages.
 const PAGE: u32 = 500;
-/// The places of answers in memory, of all callers together: a party has at most as many as it leaves free.
+/// The maximum number of answers in memory, for all callers together. A party may have at most as many as it leaves
+/// free.
 static IN_MEMORY: Shares = Shares::new(4);
 
-/// What reads with the rights of a caller.
+/// Reads with the rights of a caller.
 #[derive(Clone)]
 pub(crate) struct Reader {
     pub client: Client,
@@ -41,7 +42,7 @@ pub(crate) struct Reader {
     pub party: Arc<str>,
 }
 
-/// An answer that comes, whose body is not read yet.
+/// A request in flight. Its result is the answer, whose body is not read yet.
 type Asked = JoinHandle<Result<http::Response<Body>, kube::Error>>;
 
 #[derive(Deserialize)]
@@ -53,11 +54,12 @@ struct Page<'t> {
 }
 
 impl Reader {
-    /// Gives each object of a list to `take`, as many as `most`. Returns the version of the list, and whether there are more.
+    /// Calls `take` with the objects of a list, at most `most`. Returns the list's `resourceVersion`, which is empty if
+    /// there are more objects, and whether there are more.
     ///
     /// # Errors
     ///
-    /// If the API server refuses, or does not answer in time.
+    /// If the API server refuses, or does not answer within [`GRACE`], or if a single object exceeds [`LARGEST`].
     pub(crate) async fn list(
         &self,
         path: &str,
@@ -97,7 +99,7 @@ impl Reader {
         }
     }
 
-    /// Asks for so many objects of a list, which the API server makes ready while those before them are taken.
+    /// Requests the next `size` objects of a list. The API server prepares them while the previous page is processed.
     fn asked(&self, path: &str, which: &ListParams, size: u32) -> Result<Asked, kube::Error> {
         let which = which.clone().limit(size);
         let request = Request::new(path).list(&which).map_err(kube::Error::BuildRequest)?;
@@ -105,11 +107,11 @@ impl Reader {
         Ok(tokio::spawn(async move { in_time(GRACE, client.send(request.map(Body::from))).await? }))
     }
 
-    /// Reads the object `name`. Returns with it the text that was read.
+    /// Reads the object `name`. Returns it parsed, and as the JSON text of the answer.
     ///
     /// # Errors
     ///
-    /// If there is none, or if it may not or cannot be read.
+    /// If the object does not exist, may not be read, or cannot be parsed.
     pub(crate) async fn object<K: Resource<DynamicType = ()> + DeserializeOwned>(
         &self,
         namespace: &str,
@@ -128,7 +130,7 @@ impl Reader {
         Ok((read, text))
     }
 
-    /// Sends a request. Returns the body of the answer; none if it is too large.
+    /// Sends a request. Returns the body of the answer. `None` if it exceeds [`LARGEST`].
     ///
     /// # Errors
     ///
@@ -153,8 +155,8 @@ impl Reader {
         }
     }
 
-    /// Returns the sentence that says why the caller does not have a right to objects of the operator's kinds in a namespace, to
-    /// all of them without a name; none if the caller has it.
+    /// Returns a sentence if the caller lacks a right, by a SelfSubjectAccessReview. `None` if the caller has it.
+    /// `resource` is one of the operator's kinds; an empty `name` means all objects of the namespace.
     pub(crate) async fn lack(
         &self,
         verb: &str,
@@ -176,11 +178,11 @@ impl Reader {
     }
 }
 
-/// Checks that both can be names: they become parts of paths.
+/// Checks that both are valid names, because they become segments of a path.
 ///
 /// # Errors
 ///
-/// If one cannot be a name, so that there is no such object.
+/// If one is not a valid name, so that there is no such object.
 pub(crate) fn named(namespace: &str, name: &str) -> Result<()> {
     if is_segment(namespace) && is_object_name(name) {
         return Ok(());
@@ -188,11 +190,11 @@ pub(crate) fn named(namespace: &str, name: &str) -> Result<()> {
     Err(Refusal::not_found("There is no such object: that cannot be a name."))
 }
 
-/// Returns all of a body, as soon as there is `room` for it; none if it has more than [`LARGEST`] bytes.
+/// Reads a whole body, after `room` has resolved to a place in memory. `None` if the body exceeds [`LARGEST`].
 ///
 /// # Errors
 ///
-/// If it breaks off.
+/// If the connection fails before the end of the body.
 pub(crate) async fn collected<B>(body: B, room: impl Future) -> Result<Option<Bytes>, BoxError>
 where
     B: HttpBody<Data = Bytes, Error: Into<BoxError>>,
@@ -217,9 +219,9 @@ mod tests {
     use std::convert::Infallible;
     use tokio::task::yield_now;
 
-    /// Once, whoever asked for much had all places of answers in memory, and others waited.
+    /// Otherwise slow answers for one party could occupy all places in memory, and other parties would wait.
     #[tokio::test]
-    async fn answers_for_one_party_leave_room_for_another() {
+    async fn slow_answers_for_one_party_do_not_delay_another() {
         let service = tower::service_fn(|request: http::Request<Body>| async move {
             Ok::<_, Infallible>(http::Response::new(match request.uri().path() {
                 "/slow" => Answer::from_stream(pending::<Result<Bytes, Infallible>>()),
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_would_lead_elsewhere_is_none() {
+    fn a_name_that_would_change_the_path_is_refused() {
         assert!(named("team-a", "spark-pi.1").is_ok());
         for (namespace, name) in
             [("team-a", "../secrets"), ("team-a/pods", "x"), ("", "x"), ("a", "x?watch"), ("a", "%2e")]

@@ -1,10 +1,10 @@
-//! Says in one sentence why the caller does not get what was asked for.
+//! Says in one sentence why a request of the caller failed.
 
 use axum::http::StatusCode;
 use kube::core::Status;
 use std::error::Error;
 
-/// The reason why the caller does not get what was asked for. It becomes a page with this sentence.
+/// The reason why a request of the caller failed. It becomes a page with this sentence.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
@@ -24,7 +24,7 @@ impl Refusal {
         Self::new(StatusCode::FORBIDDEN, words)
     }
 
-    /// Whether the caller lacks a right, so that another question may be allowed.
+    /// Whether the caller lacks a right, so that a request for a single namespace may still be allowed.
     pub(crate) fn is_forbidden(&self) -> bool {
         self.status == StatusCode::FORBIDDEN
     }
@@ -35,7 +35,7 @@ impl From<kube::Error> for Refusal {
         match error {
             kube::Error::Api(status) => of_status(&status),
             error => {
-                // The outermost errors only say that a layer of the client has failed.
+                // The outer errors only say which layer of the client has failed.
                 let mut cause = match &error {
                     kube::Error::Service(error) => &**error as &dyn Error,
                     error => error as &dyn Error,
@@ -43,7 +43,8 @@ impl From<kube::Error> for Refusal {
                 while let Some(deeper) = cause.source() {
                     cause = deeper;
                 }
-                let words = format!("The API server cannot be reached: {cause}. This page asks again.");
+                let words =
+                    format!("The API server cannot be reached: {cause}. This page retries by itself.");
                 Self::new(StatusCode::BAD_GATEWAY, words)
             }
         }
@@ -60,7 +61,7 @@ fn of_status(status: &Status) -> Refusal {
         404 if status.details.as_ref().is_none_or(|details| details.name.is_empty()) => {
             Refusal::not_found("The cluster does not know this kind of object: install the operator's CRDs.")
         }
-        404 => Refusal::not_found(format!("It is gone: {message}")),
+        404 => Refusal::not_found(format!("It does not exist: {message}")),
         400..500 => Refusal::new(StatusCode::BAD_REQUEST, message.as_str()),
         _ => Refusal::new(StatusCode::BAD_GATEWAY, format!("The API server has failed: {message}")),
     }

@@ -1,4 +1,5 @@
-//! Reduces objects to what lists show of them, some 300 bytes each: lists of ten thousand are in memory for each caller.
+//! Reduces objects to the rows that lists show, some 300 bytes each: each caller may have lists of ten thousand in
+//! memory.
 
 use api::{
     ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
@@ -20,18 +21,18 @@ use work::caught_now;
 /// Namespace and name of an object.
 pub(crate) type Key = (Box<str>, Box<str>);
 
-/// An object of a kind as lists show it.
+/// A row of a list of one kind.
 pub(crate) trait Row: Sized + Send + 'static {
     type Kind: Resource<DynamicType = ()> + DeserializeOwned;
 
-    /// Returns the row of an object, which perhaps cannot be read.
+    /// Returns the row of an object, also if the object cannot be read.
     fn of(object: &Lenient<Self::Kind>) -> Self;
 
-    /// Returns the number of bytes of its texts.
+    /// Returns the size of the row's texts, in bytes.
     fn length(&self) -> usize;
 }
 
-/// Reduces an object of a list. Returns its key, its version and its row.
+/// Reduces an object of a list. Returns its key, its `resourceVersion` and its row.
 pub(crate) fn reduced<R: Row>(object: &RawValue) -> (Key, String, R) {
     let (read, _) = Lenient::<R::Kind>::parse(object);
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
@@ -40,7 +41,8 @@ pub(crate) fn reduced<R: Row>(object: &RawValue) -> (Key, String, R) {
     (key, text(&metadata.resource_version), row(&read, R::of))
 }
 
-/// Returns the row that `of` makes of an object. What is not caught here ends a caller's whole list.
+/// Returns the row that `of` builds from an object. If `of` panics, the row shows the bug; otherwise the panic would
+/// end the caller's whole list.
 fn row<K: Resource, R>(read: &Lenient<K>, of: impl Fn(&Lenient<K>) -> R) -> R {
     caught_now(|| of(read)).unwrap_or_else(|bug| {
         let metadata = read.meta().clone();
@@ -51,31 +53,33 @@ fn row<K: Resource, R>(read: &Lenient<K>, of: impl Fn(&Lenient<K>) -> R) -> R {
 /// An application as lists show it.
 #[derive(Default)]
 pub(crate) struct Application {
-    /// None if the application cannot be read.
+    /// `None` if the application cannot be read.
     pub state: Option<State>,
     pub language: ApplicationType,
-    /// The schedule that has made it, or its owner.
+    /// The name of the schedule that created the application, else the kind and name of its controlling owner.
     pub owner: Box<str>,
     pub queue: Box<str>,
     pub attempts: i32,
     pub wanted: i32,
-    /// A status has room for some 40,000 executors.
+    /// The size of a status limits it to some 40,000 executors.
     pub running: u16,
     pub failed: u16,
-    /// The cores and the memory that its pods ask for, in thousandths; none if it has no driver, as most have.
+    /// The requests of its pods for CPU and memory, in thousandths; `None` without a driver. Boxed because most have
+    /// none.
     pub requested: Option<Box<[i128; 2]>>,
     pub created: Option<Timestamp>,
     pub submitted: Option<Timestamp>,
-    /// None if a run has begun since.
+    /// `None` if another run was submitted afterwards.
     pub ended: Option<Timestamp>,
-    /// The reason for its state, in one sentence or the beginning of it.
+    /// The reason for its state: one sentence, perhaps truncated.
     pub why: Box<str>,
-    /// The reason of its last end, as a word.
+    /// The reason why its last run ended, as a word.
     pub reason: Box<str>,
 }
 
 impl Application {
-    /// Returns how long it took, or takes until now; none if it was not submitted.
+    /// Returns the time from its submission to its end, or to `now` if it has not ended. `None` if it was not
+    /// submitted.
     pub(crate) fn took(&self, now: Timestamp) -> Option<SignedDuration> {
         self.submitted.map(|submitted| self.ended.unwrap_or(now).duration_since(submitted))
     }
@@ -84,7 +88,7 @@ impl Application {
 /// A schedule as lists show it.
 #[derive(Default)]
 pub(crate) struct Schedule {
-    /// None if the schedule cannot be read.
+    /// `None` if the schedule cannot be read.
     pub when: Option<Box<str>>,
     pub zone: Box<str>,
     pub is_suspended: bool,
@@ -97,7 +101,7 @@ pub(crate) struct Schedule {
 /// A server of Spark Connect as lists show it.
 #[derive(Default)]
 pub(crate) struct Connect {
-    /// None if the SparkConnect cannot be read.
+    /// `None` if the SparkConnect cannot be read.
     pub state: Option<(Tone, &'static str)>,
     pub executors: Box<str>,
     pub restarts: i32,
@@ -105,7 +109,7 @@ pub(crate) struct Connect {
     pub why: Box<str>,
 }
 
-/// The most bytes of a sentence in a list, and of a word in it.
+/// The maximum sizes of a sentence and of a word in a row, in bytes.
 const LONGEST_SENTENCE: usize = 240;
 const LONGEST_WORD: usize = 64;
 
@@ -170,7 +174,7 @@ fn of_application(application: &SparkApplication) -> Application {
     }
 }
 
-/// Returns the name of the schedule that has made the object; else the kind and name of whoever controls it.
+/// Returns the name of the schedule that created the object, else the kind and name of its controlling owner.
 fn owner(metadata: &ObjectMeta) -> Box<str> {
     let schedule = metadata.labels.as_ref().and_then(|labels| labels.get(label::SCHEDULED_APP_NAME));
     let mut owners = metadata.owner_references.iter().flatten();
@@ -263,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn an_application_that_cannot_be_read_is_a_row_that_says_why() {
+    fn an_application_that_cannot_be_read_is_a_row_with_the_error() {
         let (.., row) = reduced::<Application>(&object(&json!({"type": "Ruby"}), &json!({})));
         assert_eq!((row.state, row.created.is_some(), &*row.owner), (None, true, "nightly"));
         assert!(row.why.contains("Ruby"), "{}", row.why);
     }
 
     #[test]
-    fn an_application_over_which_there_is_a_bug_is_a_row_that_says_so() {
+    fn a_panic_over_an_application_becomes_a_row_that_shows_the_bug() {
         let spec = json!({"type": "Python", "sparkVersion": "4.0.1", "driver": {}, "executor": {}});
         let status = json!({"applicationState": {"state": "RUNNING"}, "driverInfo": {}});
         let (read, _) = Lenient::<SparkApplication>::parse(&object(&spec, &status));

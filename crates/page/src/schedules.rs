@@ -1,4 +1,4 @@
-//! The list of schedules, and the page of one: how it is and when it is due.
+//! The list of schedules, and the page of one: its state, its next times and the results of its applications.
 
 use super::{
     Action, Application, Key, Named, Result, Schedule, Session, UNREADABLE, address, ago, buttons, in_words,
@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use spark_operator_client::{printable::lines, summary::Tone};
 use std::iter::successors;
 
-/// The number of times to come that are shown.
+/// The number of next times that are shown.
 const TIMES: usize = 5;
 
 pub(crate) async fn list(session: Session) -> Response {
@@ -32,7 +32,7 @@ fn cells(row: &Schedule) -> Markup {
     }
 }
 
-/// Returns how a schedule is: a colour and a word.
+/// Returns the colour and the word for the state of a schedule.
 fn state(is_suspended: bool, why: &str) -> (Tone, &'static str) {
     match (is_suspended, why) {
         (true, _) => (Tone::Wait, "SUSPENDED"),
@@ -55,7 +55,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         (buttons)
         h2 { "Next times" }
         (next(&schedule, now))
-        h2 { "What became of its applications" }
+        h2 { "Results of its applications" }
         @match applications {
             Ok(list) => (list.read(|rows| {
                 let its = |(key, row): &&(&Key, &Application)| *key.0 == *namespace && *row.owner == *name;
@@ -65,7 +65,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
         }
         p {
             a href=(address("/applications", [("namespace", &*namespace), ("owner", &*name)])) {
-                "All of them"
+                "All its applications"
             }
         }
     };
@@ -80,7 +80,7 @@ fn sentence(schedule: &ScheduledSparkApplication) -> Markup {
             @if let Ok(parsed) = cron::Schedule::parse(&schedule.spec.schedule) { "Due " (in_words(&parsed.rhythm)) ": " }
             code { (lines(&schedule.spec.schedule)) }
             @if let Some(zone) = &schedule.spec.time_zone { ", " (lines(zone)) }
-            @if is_suspended { ": suspended, so nothing is made" }
+            @if is_suspended { ": suspended, so no application is created" }
             @if !reason.is_empty() { ": " (lines(reason)) }
         }
     }
@@ -97,7 +97,7 @@ fn next(schedule: &ScheduledSparkApplication, now: Timestamp) -> Markup {
         ul {
             @for time in times { li { (maud::display(time)) " (" (ago(Some(time))) ")" } }
         }
-        @if slots.is_none() && first > now { p { small { "Later ones depend on the time zone of the operator." } } }
+        @if slots.is_none() && first > now { p { small { "Later times depend on the time zone of the operator." } } }
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn times_to_come_follow_the_zone_of_the_schedule() {
+    fn next_times_are_in_the_time_zone_of_the_schedule() {
         let schedule: ScheduledSparkApplication = from_value(json!({
             "metadata": {"name": "nightly"},
             "spec": {
@@ -126,7 +126,7 @@ mod tests {
         }))
         .unwrap();
         let shown = next(&schedule, Timestamp::UNIX_EPOCH).into_string();
-        // On the day at which the clock is put forward there is no half past two.
+        // On 29 March 2026, daylight saving time begins, and there is no 02:30 in Berlin.
         assert!(shown.contains("2026-03-28T01:30:00Z") && shown.contains("2026-03-30T00:30:00Z"), "{shown}");
     }
 }

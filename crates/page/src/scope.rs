@@ -1,5 +1,5 @@
-//! Shows the list that a caller may see: that of all namespaces, else that of the namespace that was chosen. Whoever may
-//! see neither is offered the namespaces in which it is allowed.
+//! Shows the list of a kind that the caller may see: that of all namespaces, else that of the namespace in the query. A
+//! caller who may see neither can choose among the namespaces in which the list is allowed.
 
 use super::{Key, List, Reader, Result, Row, Session, address, trouble, wide};
 use api::{Lenient, is_segment};
@@ -10,19 +10,19 @@ use kube::{Resource, ResourceExt, api::ListParams, core::PartialObjectMeta};
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// The most namespaces about which the API server is asked, and how many of the questions are under way at once.
+/// The maximum number of namespaces for which the caller's right is checked, and of such requests in flight.
 const MOST: usize = 200;
 const AT_ONCE: usize = 8;
-/// The most rows of a list without pages. More are found by their namespace.
+/// The maximum number of rows of a list that is not divided into pages. For other rows, the user chooses a namespace.
 const ROWS: usize = 500;
 
-/// Returns the list of a kind that the caller may see: that of all namespaces, else that of this one.
+/// Returns the list of a kind that the caller may see: that of all namespaces, else that of `namespace`.
 ///
 /// # Errors
 ///
 /// If the caller may see neither, or if the list cannot be read in time.
 pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> Result<Arc<List<R>>> {
-    // Whose list of one namespace is known may not see that of all, and it would be asked for in vain each time.
+    // A caller who has a list of one namespace was not allowed to see that of all, so that one is not requested again.
     if let Some(known) = namespace.and_then(|namespace| session.caller.known::<R>(namespace))
         && let Ok(list) = known.complete().await
     {
@@ -36,8 +36,8 @@ pub(crate) async fn list<R: Row>(session: &Session, namespace: Option<&str>) -> 
     }
 }
 
-/// Shows the page `title` with the `content` for those rows of the caller's list that are in the namespace of the query, or
-/// for all; else the page on which a namespace is chosen.
+/// Shows the page `title` with the `content` for the rows of the caller's list, without other namespaces than that of
+/// the query, if there is one. A caller who may see no list gets the page on which a namespace is chosen.
 pub(crate) async fn show<R: Row>(
     session: &Session,
     path: &str,
@@ -60,7 +60,7 @@ pub(crate) async fn show<R: Row>(
     session.document(title, true, &content)
 }
 
-/// Shows a list as a table: name and namespace of each object, and behind them the `cells` of its row.
+/// Shows a list as a table: name and namespace of each object, then the `cells` of its row.
 pub(crate) async fn table<R: Row>(
     session: &Session,
     path: &str,
@@ -83,7 +83,7 @@ pub(crate) async fn table<R: Row>(
     .await
 }
 
-/// Returns the namespace of the query, if it can be one.
+/// Returns the namespace of the query, if it is a valid name.
 pub(crate) fn namespace(session: &Session) -> Option<&str> {
     session.query.given("namespace").filter(|namespace| is_segment(namespace))
 }
@@ -101,17 +101,17 @@ async fn choice<R: Row>(session: &Session, path: &str, wrong: Option<&str>) -> R
                         li { a href=(address(path, [("namespace", name.as_str())])) { (name) } }
                     }
                 }
-                @if *is_cut { p { "Only the first " (MOST) " namespaces were asked for: there may be others." } }
+                @if *is_cut { p { "Only the first " (MOST) " namespaces were checked: there may be others." } }
                 @else if names.is_empty() { p { "There is no namespace in which you may list them." } }
             },
-            Err(_) => p { "You may not list namespaces either, so you have to know its name." },
+            Err(_) => p { "You may not list namespaces either: type the name of one." },
         }
         (chooser(path, ""))
     };
     session.document("Choose a namespace", false, &content)
 }
 
-/// Returns the form for a namespace.
+/// Returns the form in which a namespace is typed.
 fn chooser(path: &str, namespace: &str) -> Markup {
     html! {
         form action=(path) role="search" {
@@ -122,8 +122,8 @@ fn chooser(path: &str, namespace: &str) -> Markup {
     }
 }
 
-/// Returns the namespaces whose objects of the kind the caller may list, and whether there are more namespaces than were asked
-/// for.
+/// Returns the namespaces in which the caller may list the kind, and whether there are more namespaces than were
+/// checked.
 async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
     let reader = &session.caller.reader;
     let mut names = Vec::new();
@@ -138,7 +138,7 @@ async fn allowed<R: Row>(session: &Session) -> Result<(Vec<String>, bool)> {
     Ok((allowed, is_cut))
 }
 
-/// Returns the namespace if the caller may list its objects of the kind.
+/// Returns the namespace if the caller may list the kind in it.
 async fn listable<R: Row>(reader: Reader, namespace: String) -> Option<String> {
     let resource = R::Kind::plural(&());
     let is_allowed = reader.lack("list", &resource, &namespace, "").await.is_none();

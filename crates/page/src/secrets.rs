@@ -1,6 +1,6 @@
-//! Keeps what nobody else may read or forge: the token in a caller's cookie, and the proof that a form is ours.
+//! Encrypts the token in a caller's cookie, and signs forms, so that nobody else can read or forge them.
 //!
-//! The keys are drawn when the process starts and are in memory only. A restart logs everybody out.
+//! The keys are random, created when the process starts, and in memory only. A restart logs everybody out.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
@@ -17,12 +17,12 @@ pub(crate) struct Secrets {
     random: SystemRandom,
 }
 
-/// Tells callers apart without their tokens: the same for the same token.
+/// Identifies a caller without revealing the token: the same id for the same token.
 pub(crate) type CallerId = [u8; 32];
 
-/// The purpose to which the encryption of a cookie binds it.
+/// The associated data of encrypted cookies.
 const COOKIE: &[u8] = b"page cookie 1";
-/// The beginnings of signed texts, by which one signature is never taken for another.
+/// The prefixes of signed texts. They ensure that a signature for one purpose is not valid for the other.
 const CALLER: &[u8] = b"caller\0";
 const FORM: &[u8] = b"form\0";
 
@@ -35,12 +35,12 @@ impl Secrets {
         Self { cookies: LessSafeKey::new(cookies), signatures, random }
     }
 
-    /// Returns a word that nobody can guess, of letters that an address may have.
+    /// Returns a random word of 128 bits, of characters that are allowed in a URL.
     pub(crate) fn unguessable(&self) -> String {
         URL_SAFE_NO_PAD.encode(bytes::<16>(&self.random))
     }
 
-    /// Returns the value of a cookie from which only this process can read `token`, until the time `end`.
+    /// Returns the value of a cookie with the encrypted `token`, which [`Self::open`] decrypts until the time `end`.
     pub(crate) fn seal(&self, token: &str, end: Timestamp) -> String {
         let nonce: [u8; NONCE_LEN] = bytes(&self.random);
         let mut sealed = end.as_second().to_be_bytes().to_vec();
@@ -51,7 +51,8 @@ impl Secrets {
         URL_SAFE_NO_PAD.encode([&nonce[..], &sealed[..]].concat())
     }
 
-    /// Returns the token in the value of a cookie; none if this process has not made the value, or if its time is over.
+    /// Returns the token in the value of a cookie. `None` if this process has not created the value, or if it has
+    /// expired.
     pub(crate) fn open(&self, cookie: &str, now: Timestamp) -> Option<String> {
         let mut bytes = URL_SAFE_NO_PAD.decode(cookie).ok()?;
         let (nonce, sealed) = bytes.split_at_mut_checked(NONCE_LEN)?;
@@ -62,16 +63,18 @@ impl Secrets {
         (i64::from_be_bytes(*end) > now.as_second()).then_some(token)
     }
 
+    /// Returns the id of the caller with this token.
     pub(crate) fn caller(&self, token: &str) -> CallerId {
         let signed = hmac::sign(&self.signatures, &[CALLER, token.as_bytes()].concat());
         signed.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// Returns the hidden field of the forms of `whom`, which no other page can know.
+    /// Returns the signature for the hidden field of the forms of `whom`, which no other site can know.
     pub(crate) fn form(&self, whom: &[u8]) -> String {
         URL_SAFE_NO_PAD.encode(hmac::sign(&self.signatures, &[FORM, whom].concat()))
     }
 
+    /// Whether `given` is the signature of the forms of `whom`.
     pub(crate) fn is_form(&self, whom: &[u8], given: &str) -> bool {
         let given = URL_SAFE_NO_PAD.decode(given).unwrap_or_default();
         hmac::verify(&self.signatures, &[FORM, whom].concat(), &given).is_ok()
@@ -89,12 +92,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_read_from_its_cookie_by_its_maker_in_its_time_only() {
+    fn only_the_process_that_created_a_cookie_reads_it_and_until_it_expires() {
         let (secrets, end) = (Secrets::new(), Timestamp::from_second(1_000).unwrap());
         let cookie = secrets.seal("s3cret", end);
         let before = Timestamp::from_second(999).unwrap();
         assert!(!cookie.contains("s3cret"));
-        assert_ne!(cookie, secrets.seal("s3cret", end), "the same token is never seen to be the same");
+        assert_ne!(cookie, secrets.seal("s3cret", end), "cookies of one token differ");
         assert_eq!(secrets.open(&cookie, before).as_deref(), Some("s3cret"));
         assert_eq!(secrets.open(&cookie, end), None);
         assert_eq!(Secrets::new().open(&cookie, before), None);
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_is_of_one_caller_and_one_process() {
+    fn the_signature_of_a_form_is_valid_for_one_caller_and_one_process() {
         let secrets = Secrets::new();
         let (one, other) = (secrets.caller("one"), secrets.caller("other"));
         assert_ne!(one, other);

@@ -1,5 +1,6 @@
-//! Shares what is scarce among parties or namespaces: each takes at most as many places as it leaves free. One has half of them
-//! at most, two have three quarters, and something is left for the next.
+//! Shares a limited number of places among owners, which are parties or namespaces. An owner may take at most as many
+//! places as it leaves free: one owner at most half of them, two owners three quarters, so that some are left for the
+//! next.
 
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc};
@@ -10,12 +11,12 @@ use work::may_have;
 #[derive(Debug)]
 pub(crate) struct Shares {
     most: usize,
-    /// The number of places that each owner has.
+    /// The number of places that each owner has taken.
     taken: Mutex<BTreeMap<Arc<str>, usize>>,
     freed: Notify,
 }
 
-/// The places of an owner, which are free again when this value is dropped. An owner may have several such values.
+/// Places of an owner, which become free when this value is dropped. An owner may have several such values.
 #[derive(Debug)]
 pub(crate) struct Share<'s> {
     all: &'s Shares,
@@ -24,26 +25,26 @@ pub(crate) struct Share<'s> {
 }
 
 impl Shares {
-    /// Returns so many places, all of which are free.
+    /// Returns `most` free places.
     pub(crate) const fn new(most: usize) -> Self {
         Self { most, taken: Mutex::new(BTreeMap::new()), freed: Notify::const_new() }
     }
 
-    /// Returns a share of an owner in which there is no place yet.
+    /// Returns a share of an owner without places.
     pub(crate) fn empty(&self, owner: &str) -> Share<'_> {
         Share { all: self, owner: owner.into(), places: 0 }
     }
 
-    /// Returns a share with one place; none if the owner may not have one more now.
+    /// Returns a share with one place. `None` if the owner may not have one more now.
     pub(crate) fn one(&self, owner: &str) -> Option<Share<'_>> {
         let mut share = self.empty(owner);
         share.grow(1).then_some(share)
     }
 
-    /// Waits for a share with one place.
+    /// Returns a share with one place, as soon as the owner may have one more.
     pub(crate) async fn next(&self, owner: &str) -> Share<'_> {
         loop {
-            // Made before the look, so that a place that becomes free between the two is not missed.
+            // Created before the check, so that a place that becomes free between the two is noticed.
             let freed = self.freed.notified();
             if let Some(share) = self.one(owner) {
                 return share;
@@ -54,7 +55,8 @@ impl Shares {
 }
 
 impl Share<'_> {
-    /// Adds so many places, at least one. Returns whether the owner may have so many more, each after the one before it.
+    /// Adds this number of places, which is at least one, or none. Returns whether the owner may have all of them, if
+    /// they are taken one after the other.
     pub(crate) fn grow(&mut self, places: usize) -> bool {
         let mut taken = self.all.taken.lock();
         let free = self.all.most - taken.values().sum::<usize>();
@@ -67,7 +69,7 @@ impl Share<'_> {
         may
     }
 
-    /// Gives back so many of its places; it has at least as many.
+    /// Frees this number of places. The share must have as many.
     pub(crate) fn shrink(&mut self, places: usize) {
         self.places -= places;
         let mut taken = self.all.taken.lock();
@@ -84,7 +86,7 @@ impl Share<'_> {
 
 impl Drop for Share<'_> {
     fn drop(&mut self) {
-        // Who looks in vain has an empty share for a moment, and wakes nobody.
+        // An attempt that failed drops an empty share, which has nothing to free and wakes nobody.
         if self.places > 0 {
             self.shrink(self.places);
         }
@@ -97,9 +99,9 @@ mod tests {
     use futures::FutureExt;
     use std::iter;
 
-    /// Once, two windows into drivers that answered slowly held six of eight places for half a minute, and then six more.
+    /// Without shares, two windows with slow drivers could hold six of eight places for half a minute, again and again.
     #[tokio::test]
-    async fn a_crowd_leaves_places_to_others_and_what_is_given_back_goes_to_who_waits() {
+    async fn each_owner_leaves_places_to_others_and_a_freed_place_goes_to_a_waiting_one() {
         let shares = Shares::new(8);
         let crowd = |owner: &'static str| iter::from_fn(|| shares.one(owner)).collect::<Vec<_>>();
         let mut held = ["a", "b", "c", "d", "e"].map(crowd);

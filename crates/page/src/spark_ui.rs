@@ -1,8 +1,8 @@
-//! Spark's own UI inside the page: a frame for it, and the answers in the frame.
+//! Spark's own UI inside the page: a frame for it, and the answers to the frame's requests.
 //!
-//! The answer of a driver is the text of a tenant. It is confined in the frame: the browser gives it no origin, so its
-//! scripts reach neither the page nor its cookie. The right to see it is in the path of the frame, which is why no cookie is
-//! needed.
+//! A tenant controls the answers of a driver. They are sandboxed in the frame: the browser gives them no origin, so
+//! their scripts can access neither the page nor its cookie. The window's key in the path of the frame authorizes its
+//! requests, so they need no cookie.
 
 use super::{Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part};
 use api::{SparkApplication, SparkConnect};
@@ -20,13 +20,14 @@ use spark_operator_client::{connect_summary, summary};
 use std::{collections::HashMap, sync::Arc};
 use submission::exposure::{is_ui_off, ui_port};
 
-/// Lets the frame run Spark's scripts, which are partly in its pages, without an origin; load and send nothing from or to
-/// elsewhere; and be in a frame of this page only.
+/// The Content-Security-Policy of the frame: Spark's scripts run, also inline, but without an origin. The frame loads
+/// from and sends to this server only, and can be embedded by this page only.
 const CONFINED: &str = "sandbox allow-scripts allow-forms allow-modals allow-popups allow-downloads; default-src 'self' \
     'unsafe-inline' 'unsafe-eval' data: blob:; form-action 'self'; frame-ancestors 'self'; base-uri 'none'";
-/// The most bytes of the path with which a driver begins all paths.
+/// The maximum length of the path that a driver puts before all paths, in bytes.
 const LONGEST_BASE: usize = 1 << 10;
-/// The storage that Spark's scripts need in a frame without an origin: see docs/design/decisions/0015-page-without-rights.md.
+/// The script with the storage that Spark's scripts need in a frame without an origin: see
+/// docs/design/decisions/0015-page-without-rights.md.
 const STORAGE: &str = "<head><script src=\"/assets/storage.js\"></script>";
 
 /// Shows the UI of the application's driver in a frame, or says why there is none.
@@ -46,7 +47,7 @@ pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named
     Ok(framed(&session, &name, &format!("/connects/{namespace}/{name}"), driver))
 }
 
-/// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is none.
+/// Returns the page with a frame for the UI of a driver, or with the sentence that says why there is no UI.
 fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> Response {
     let window =
         driver.map(|driver| session.page.windows.open(&session.page.secrets, &session.caller, driver));
@@ -62,11 +63,11 @@ fn framed(session: &Session, name: &str, back: &str, driver: Result<Driver>) -> 
     (policy, session.document(&format!("Spark UI of {name}"), true, &content)).into_response()
 }
 
-/// Returns the port of the application's driver.
+/// Returns the port of the UI of the application's driver.
 ///
 /// # Errors
 ///
-/// Why there is none.
+/// If the application has no UI or no running driver.
 async fn driver(session: &Session, application: &SparkApplication) -> Result<Driver> {
     let name = application.name_any();
     if is_ui_off(application) {
@@ -74,7 +75,7 @@ async fn driver(session: &Session, application: &SparkApplication) -> Result<Dri
         return Err(Refusal::not_found(words));
     }
     let port = ui_port(application).and_then(|port| u16::try_from(port).ok()).ok_or_else(|| {
-        let why = "lets Spark draw the port of its web UI (spark.ui.port), so nobody knows it";
+        let why = "lets Spark choose a random port for its web UI (spark.ui.port), so the port is not known";
         Refusal::not_found(format!("{name} {why}."))
     })?;
     let none = format!("{name} has no driver: it is {}", summary::state_and_why(application));
@@ -87,11 +88,12 @@ async fn driver(session: &Session, application: &SparkApplication) -> Result<Dri
     running(session, application, pod, port, none, is_ours).await
 }
 
-/// Returns the `port` of the driver of an object, if its `pod` runs. A pod that is not `ours` may have the same name.
+/// Returns the `port` of the driver of an object, if its `pod` runs. `is_ours` tells whether a pod with this name is
+/// really the driver.
 ///
 /// # Errors
 ///
-/// Why there is none, which is `none` if there is no such pod.
+/// If the driver does not run: with the text `none` if there is no such pod, or if it has ended.
 async fn running<K: Resource<DynamicType = ()>>(
     session: &Session,
     of: &K,
@@ -117,7 +119,7 @@ async fn running<K: Resource<DynamicType = ()>>(
     }
 }
 
-/// Answers a request of a frame.
+/// Answers a request from a frame with Spark's UI.
 pub(crate) async fn window(
     State(page): State<Arc<Page>>,
     Path(path): Path<HashMap<String, String>>,
@@ -127,8 +129,8 @@ pub(crate) async fn window(
     body: Bytes,
 ) -> Response {
     let answer = if is_part(&headers) {
-        // To the policy of our pages, its scripts would be ours: the origin in their addresses is the same.
-        Err(Refusal::forbidden("What a driver answers is for its frame alone."))
+        // The Content-Security-Policy of our pages would allow a driver's scripts: their URLs have the same origin.
+        Err(Refusal::forbidden("A driver's answers can only be loaded in their frame."))
     } else {
         answer(&page, &path, &method, &uri, &body).await
     };
@@ -147,13 +149,13 @@ async fn answer(
     let window = path.get("key").and_then(|key| page.windows.get(key)).ok_or_else(gone)?;
     let target = uri.path_and_query().and_then(|target| target.as_str().strip_prefix(&window.context()));
     let target = target.ok_or_else(gone)?;
-    // The path of the UI's first page is empty.
+    // The request for the UI's root has no `path`.
     let is_kill = path.get("path").is_some_and(|path| is_kill(path));
     let method = match *method {
         Method::OPTIONS => return Ok((StatusCode::NO_CONTENT, may_be_read()).into_response()),
         Method::GET | Method::HEAD => Method::GET,
         Method::POST if is_kill => Method::POST,
-        _ => return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Spark's UI is only looked at here.")),
+        _ => return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "Spark's UI is read-only here.")),
     };
     if is_kill && let Some(question) = kill(page, &window, &method, body).await? {
         return Ok(question);
@@ -168,7 +170,7 @@ async fn answer(
     Ok((head.status, may_be_read(), [(header::CONTENT_TYPE, kind)], to, body).into_response())
 }
 
-/// Returns the headers that let the scripts of a frame without an origin read what they ask for.
+/// Returns the CORS headers with which the scripts of a frame without an origin can read the answers to their requests.
 fn may_be_read() -> [(HeaderName, &'static str); 4] {
     [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "null"),
@@ -178,13 +180,18 @@ fn may_be_read() -> [(HeaderName, &'static str); 4] {
     ]
 }
 
-/// Whether the path, which is decoded, may be one at which Spark kills a job or a stage. Jetty ignores what is behind a
-/// semicolon, and that of Spark 3.5 decodes `%u006b` too, which is none of the escapes of a path of Spark's.
+/// Whether the decoded path may be one at which Spark kills a job or a stage. Jetty ignores path parameters, after a
+/// semicolon, and Spark 3.5's also decodes the non-standard `%u006b`. As no path of Spark's UI contains a `%` after
+/// decoding, each such path counts.
 fn is_kill(path: &str) -> bool {
     path.contains('%') || path.split('/').any(|segment| segment.split(';').next() == Some("kill"))
 }
 
-/// Returns the question whether something is to be killed; none if it was asked and answered, and the caller has the right.
+/// Returns a form that asks for confirmation before a job or stage is killed. `None` if the caller has confirmed.
+///
+/// # Errors
+///
+/// If the page does not allow actions, or if the caller may not patch the SparkApplication or SparkConnect.
 async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Result<Option<Response>> {
     page.check_actions()?;
     let Driver { namespace, resource, name, .. } = &window.driver;
@@ -195,7 +202,7 @@ async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Res
     if *method == Method::POST && page.secrets.is_form(window.key.as_bytes(), posted.get("form")) {
         return Ok(None);
     }
-    // Spark kills by a form since 4.1, whose fields the driver takes from the address as well.
+    // Since Spark 4.1, a kill is a form, whose fields the driver also accepts in the query of the URL.
     let posted = posted.with("form", "").address("");
     let question = html! {
         form method="post" action=[Some(posted).filter(|posted| !posted.is_empty())] {
@@ -207,11 +214,11 @@ async fn kill(page: &Page, window: &Window, method: &Method, body: &[u8]) -> Res
     Ok(Some(Html(question.into_string()).into_response()))
 }
 
-/// Returns a page of Spark's UI whose paths begin with that of the window, and whose scripts have a storage.
+/// Returns a page of Spark's UI with the window's path before all paths, and with the script that replaces the storage.
 ///
 /// # Errors
 ///
-/// If the page becomes too large.
+/// If the page would become too large.
 fn adapted(window: &Window, page: &[u8]) -> Result<Bytes> {
     let page = String::from_utf8_lossy(page);
     let context = window.context();
@@ -224,15 +231,15 @@ fn adapted(window: &Window, page: &[u8]) -> Result<Bytes> {
         .ok_or_else(|| Refusal::new(StatusCode::BAD_GATEWAY, "The driver's page is too large."))
 }
 
-/// Returns the path with which the driver begins all paths, as its page has it; none if it is longer than any of Spark's: each
-/// window keeps its own.
+/// Returns the path that the driver puts before all paths, from the call of `setUIRoot` in its page. `None` without the
+/// call, or if the path exceeds [`LONGEST_BASE`]: each window keeps the path in memory.
 fn base_of(page: &str) -> Option<&str> {
     let (base, _) = page.split_once("setUIRoot('")?.1.split_once('\'')?;
     Some(base).filter(|base| base.len() <= LONGEST_BASE)
 }
 
-/// Returns the page in which all paths that begin with `base` begin with `context` instead. None if that is too large: a
-/// hostile page may consist of such paths.
+/// Returns the page with `context` instead of `base` at the beginning of all paths. `None` if the result would be too
+/// large: a hostile page may consist of such paths.
 fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     let mut page = page.to_owned();
     if base != context {
@@ -248,8 +255,8 @@ fn rewritten(page: &str, base: &str, context: &str) -> Option<String> {
     Some(page.replacen("<head>", STORAGE, 1))
 }
 
-/// Returns the place to which a driver leads with `to`, which is always in the window; none where a browser would go up from
-/// there by a segment of dots.
+/// Returns the target of a driver's redirect to `to`, as a path inside the window. `None` if the path contains a
+/// segment `.` or `..`, by which a browser could leave the window, or if it cannot be parsed.
 fn inside(context: &str, base: &str, to: &str) -> Option<HeaderValue> {
     let uri: Uri = to.parse().ok()?;
     let is_up = |segment: &str| [".", ".."].contains(&&*segment.to_lowercase().replace("%2e", "."));
@@ -264,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_gets_a_storage_and_paths_of_the_window() {
+    fn a_page_gets_the_storage_script_and_the_paths_of_the_window() {
         let page = "<html><head><script src=\"/b/static/x.js\"></script><script>setUIRoot('/b')</script></head>\
             <a href=\"/b/jobs/\"></a><a href='/b/sql/'></a><a href=\"https://b/\"></a></html>";
         assert_eq!(
@@ -275,13 +282,13 @@ mod tests {
         );
         assert_eq!(rewritten("<a href=\"/k/\">", "/k", "/k").unwrap(), "<a href=\"/k/\">");
         assert_eq!((base_of(page), base_of("<html></html>")), (Some("/b"), None));
-        // Once, a driver decided how much each window had in memory for as long as it was open.
+        // Without a limit, a driver would decide how much memory each open window takes.
         assert_eq!(base_of(&format!("setUIRoot('{}')", "b".repeat(LONGEST_BASE + 1))), None);
         assert_eq!(rewritten(&"\"/".repeat(LARGEST / 2), "", "/spark/a-long-key"), None);
     }
 
     #[test]
-    fn a_driver_leads_to_no_place_outside_of_its_window() {
+    fn redirects_of_a_driver_stay_in_its_window() {
         let inside = |to: &str| {
             let to = super::inside("/spark/key", "/b", to)?;
             Some(to.to_str().unwrap().strip_prefix("/spark/key").unwrap().to_owned())
@@ -293,14 +300,14 @@ mod tests {
             assert_eq!(inside(to).as_deref(), Some("/jobs/?id=1"), "{to}");
         }
         assert_eq!(inside("//evil/x..y").as_deref(), Some("//evil/x..y"));
-        assert_eq!(inside("/bx").as_deref(), Some("/bx"), "it is no key of another window");
+        assert_eq!(inside("/bx").as_deref(), Some("/bx"), "`/b` is not a whole segment here");
         for to in ["/../../applications", "/b/./%2E%2e/x", "/b/.", "jobs/ x", ""] {
             assert_eq!(inside(to), None, "{to}");
         }
     }
 
     #[test]
-    fn paths_that_kill_are_known_however_they_are_written() {
+    fn paths_that_kill_are_recognised_in_all_spellings() {
         for path in
             ["jobs/job/kill/", "stages/stage/kill", "jobs/job/kill;a=b/", "x//kill/y", "jobs/job/%u006bill/"]
         {

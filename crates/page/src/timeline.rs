@@ -1,5 +1,5 @@
-//! Draws the runs of an application and its pods along a line of time, and the applications of a schedule as bars. The tables
-//! and lists that a page has or leads to say the same in words.
+//! Draws the runs and pods of an application on a timeline, and the applications of a schedule as bars. The same
+//! information is on the page, or on one that it links to, as text.
 
 use super::{Application, Key, duration, state};
 use api::{RunRecord, SparkApplication, SparkApplicationStatus, State};
@@ -8,9 +8,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use maud::{Markup, html};
 use spark_operator_client::summary::{self, Tone};
 
-/// The most bars: an application keeps ten runs, and of many executors the first show how they went.
+/// The maximum number of bars: up to ten runs, then the first pods.
 const MOST: usize = 40;
-/// The width of the picture in its own units, that of its names, and the height of a bar with its gap.
+/// The width of the picture and of the column of names, and the height of a bar with its gap, in units of the SVG.
 const WIDTH: i64 = 1_000;
 const NAMES: i64 = 180;
 const HEIGHT: i64 = 20;
@@ -25,7 +25,7 @@ pub(crate) struct Bar {
     pub to: Timestamp,
 }
 
-/// Returns the picture; nothing if nothing has begun yet.
+/// Returns the picture. Empty if no run and no pod has started yet.
 pub(crate) fn timeline(application: &SparkApplication, pods: Vec<Bar>, now: Timestamp) -> Markup {
     let status = application.status.iter();
     let runs = status.flat_map(|status| status.runs.iter().filter_map(move |run| of_run(status, run, now)));
@@ -54,7 +54,8 @@ pub(crate) fn timeline(application: &SparkApplication, pods: Vec<Bar>, now: Time
     }
 }
 
-/// Returns the state of a run, and when it began and ended; the present one has the application's state, and ends now.
+/// Returns the state of a run, and when it was submitted and finished. The present run has the application's state, and
+/// `now` as its end while it is not finished.
 pub(crate) fn phase(
     status: &SparkApplicationStatus,
     run: &RunRecord,
@@ -73,7 +74,8 @@ fn of_run(status: &SparkApplicationStatus, run: &RunRecord, now: Timestamp) -> O
     Some(Bar { title: format!("{name}: {word}"), name, tone, from, to: end?.max(from) })
 }
 
-/// Returns how long the latest applications of a schedule took, and what became of them: a bar each, the latest at the right.
+/// Returns a bar for each of the latest applications of a schedule: its height is the duration and its colour the
+/// state. The latest is on the right.
 pub(crate) fn outcomes(mut rows: Vec<(&Key, &Application)>, now: Timestamp) -> Markup {
     rows.sort_by_key(|(_, row)| row.created);
     let rows = &rows[rows.len().saturating_sub(MOST)..];
@@ -102,7 +104,7 @@ mod tests {
     use serde_json::{from_value, json};
 
     #[test]
-    fn outcomes_are_bars_as_high_as_the_applications_were_long() {
+    fn applications_of_a_schedule_are_bars_as_high_as_their_durations() {
         let now = "2026-11-21T12:00:00Z".parse().unwrap();
         let row = |state, submitted: &str, ended: &str| {
             let [created, submitted] = [submitted, submitted].map(|time| time.parse().ok());

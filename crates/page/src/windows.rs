@@ -1,8 +1,8 @@
-//! Windows into the web UIs of drivers: each is one driver, seen with the rights of one caller, through the port-forward of
-//! the API server.
+//! Windows into the web UIs of drivers: a window gives one caller access to the UI of one driver, by a port-forward of
+//! the API server with the caller's rights.
 //!
-//! A window is known by a key that nobody can guess. Whoever has the key sees that one UI for as long as the window is used,
-//! and nothing else: see docs/design/decisions/0015-page-without-rights.md.
+//! A window has an unguessable key. Whoever has the key can see that UI and nothing else, for as long as the window is
+//! open: see docs/design/decisions/0015-page-without-rights.md.
 
 use super::{
     Caller, CallerId, LARGEST, Reader, Refusal, Result, Secrets, Share, Shares, callers::displaced,
@@ -24,29 +24,30 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// The most windows, of which those into drivers of one namespace are at most as many as are free. Of more, the one that has
-/// not been used for longest is closed.
+/// The maximum number of windows. The drivers of one namespace may have at most as many as are free. If there are more,
+/// the least recently used one is closed.
 const MOST: usize = 256;
-/// The time for which a window stays open that nobody uses. An open page of a UI asks for nothing while it is read.
+/// The time after which an unused window is closed. An open page of the UI may send no requests while it is read.
 const UNUSED: Duration = Duration::from_secs(30 * 60);
-/// The longest time for which a window stays open: as long as a cookie.
+/// The maximum lifetime of a window: that of a cookie.
 const LONGEST: Duration = Duration::from_secs(12 * 60 * 60);
-/// The places of answers of drivers in memory, of all windows together. No driver holds up the API server's answers. They are
-/// shared by namespace: a tenant decides how slowly a driver answers, and has any number of tokens.
+/// The maximum number of drivers' answers in memory, of all windows together. The API server's answers have a limit of
+/// their own, so a slow driver does not delay them. Shared by namespace, because a tenant decides how slowly a driver
+/// answers, and may have any number of tokens.
 static IN_MEMORY: Shares = Shares::new(8);
-/// The requests to drivers that are under way, and the connections that are kept for the next ones. The buffers of each may have a
-/// megabyte of what a driver sends, so they are shared in the same way.
+/// The maximum numbers of requests to drivers in flight, and of idle connections that are kept for later requests. The
+/// buffers of each may hold a megabyte that a driver has sent. Shared by namespace, too.
 static UNDER_WAY: Shares = Shares::new(64);
 static IDLE: Shares = Shares::new(64);
-/// The most requests of one window that are under way: a browser sends six at once, and a slow driver leaves room for the other
-/// drivers of its namespace.
+/// The maximum number of requests in flight of one window: a browser sends six at once. A slow driver leaves some for
+/// the other drivers of its namespace.
 const OF_ONE: usize = 6;
-/// The longest time that a driver may take for an answer.
+/// The timeout for an answer of a driver.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time for which a connection to a driver is used. Each new one is asked for with the caller's token, so a window ends
-/// this soon after the token or the right to forward ports.
+/// The time for which a connection to a driver is reused. Each new connection needs the caller's token, so a window
+/// stops working at most this long after the token has expired or the right to forward ports was taken away.
 const REUSED: Duration = Duration::from_secs(60);
-/// The header from which Spark takes the beginning of all paths in its pages.
+/// The request header whose value Spark puts before all paths in its pages.
 const CONTEXT: &str = "x-forwarded-context";
 
 /// A connection to a driver.
@@ -58,7 +59,7 @@ struct Connection {
 /// The port of a driver, or of a server of Spark Connect.
 pub(crate) struct Driver {
     pub namespace: String,
-    /// The kind of the object whose driver it is, as a resource of the API, and its name.
+    /// The plural of the kind of the object that the driver belongs to, such as `sparkapplications`, and its name.
     pub resource: Cow<'static, str>,
     pub name: String,
     pub pod: String,
@@ -70,8 +71,8 @@ pub(crate) struct Window {
     pub key: String,
     pub driver: Driver,
     pub reader: Reader,
-    /// With which path the driver begins all paths, if not with that of the window: `spark.ui.proxyBase`. Learnt from its
-    /// first page.
+    /// The path that the driver puts before all paths, if it is not that of the window: `spark.ui.proxyBase`. Taken
+    /// from the driver's pages.
     pub base: Mutex<Option<String>>,
     room: Semaphore,
     caller: CallerId,
@@ -85,7 +86,7 @@ pub(crate) struct Window {
 pub(crate) struct Windows(Mutex<HashMap<String, Arc<Window>>>);
 
 impl Windows {
-    /// Returns the caller's window into the UI of the driver: that which is open, or a new one.
+    /// Returns the caller's window into the UI of the driver: the open one, or a new one.
     pub(crate) fn open(&self, secrets: &Secrets, caller: &Caller, driver: Driver) -> Arc<Window> {
         let mut open = self.0.lock();
         open.retain(|_, window| window.is_open());
@@ -113,7 +114,7 @@ impl Windows {
         window
     }
 
-    /// Returns the window with this key; none if there is none any more.
+    /// Returns the window with this key. `None` if it was closed or never existed.
     pub(crate) fn get(&self, key: &str) -> Option<Arc<Window>> {
         let window = self.0.lock().get(key).filter(|window| window.is_open()).map(Arc::clone)?;
         *window.used.lock() = Instant::now();
@@ -127,8 +128,8 @@ impl Windows {
 }
 
 impl Window {
-    /// Returns the path with which all paths of the window begin. No word in it is one that Spark's scripts take for the
-    /// path of another proxy (`proxy`, `history`).
+    /// Returns the path prefix of the window. It contains no segment that Spark's scripts interpret (`proxy`,
+    /// `history`).
     pub(crate) fn context(&self) -> String {
         format!("/spark/{}", self.key)
     }
@@ -137,7 +138,7 @@ impl Window {
         self.opened.elapsed() < LONGEST && self.used.lock().elapsed() < UNUSED
     }
 
-    /// Asks the driver for `target`, a path with a query.
+    /// Sends a request for `target`, a path with a query, to the driver.
     ///
     /// # Errors
     ///
@@ -185,19 +186,19 @@ impl Window {
         let (requests, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| self.silence(error))?;
         tokio::spawn(async move {
-            // Its end, in order or not, is seen by whoever waits for an answer.
+            // The request that waits for an answer reports the error.
             connection.await.ok();
             forwarder.abort();
         });
         Ok(Connection { requests, begun })
     }
 
-    /// Checks that the pod is still the driver. It is asked for after the port is forwarded: the port of a successor of the
-    /// same name cannot be forwarded before the driver is gone.
+    /// Checks that the pod of this name is still the driver. Must be called after the port was forwarded: if the pod is
+    /// still the driver then, the port cannot be that of a successor with the same name.
     ///
     /// # Errors
     ///
-    /// If the pod is gone or another one, or may not be read.
+    /// If the pod is gone, was replaced, or may not be read.
     async fn check(&self) -> Result<()> {
         let Driver { namespace, name, pod, uid, .. } = &self.driver;
         let (found, _) = self.reader.object::<Pod>(namespace, pod).await?;
@@ -208,7 +209,8 @@ impl Window {
         Err(Refusal::new(StatusCode::GONE, words))
     }
 
-    /// Returns the sentence for a driver that does not answer. The page around the frame says it if it has ended.
+    /// Returns the refusal for a driver that does not answer. The page around the frame shows whether the driver has
+    /// ended.
     fn silence(&self, error: impl Display) -> Refusal {
         let Driver { name, port, .. } = &self.driver;
         let words = format!(
@@ -232,7 +234,7 @@ mod tests {
         Driver { namespace, resource: "sparkapplications".into(), name, pod, uid, port: 4040 }
     }
 
-    /// Returns a client whose server knows everybody, and the driver `one`.
+    /// Returns a client whose server accepts every caller, and has a driver with the uid `one`.
     fn client() -> Client {
         let service = tower::service_fn(|_: Request<Body>| async {
             let answer = json!({"metadata": {"name": "pi-driver", "uid": "one"}}).to_string();
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_is_of_one_caller_and_one_driver_and_closes() {
+    async fn a_window_belongs_to_one_caller_and_driver_and_closes_when_unused() {
         let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
         let one = callers.caller([1; 32], client).await.unwrap();
         let other = callers.caller([2; 32], client).await.unwrap();
@@ -257,9 +259,9 @@ mod tests {
         assert!(windows.get(&first).is_none());
     }
 
-    /// Once, whoever looked at 256 drivers closed the windows of everybody else.
+    /// Without shares, a user who looks at 256 drivers would close the windows of everybody else.
     #[tokio::test(start_paused = true)]
-    async fn windows_into_one_namespace_close_none_into_another() {
+    async fn windows_into_one_namespace_close_none_of_another() {
         let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
         let caller = callers.caller([1; 32], client).await.unwrap();
         let other = Driver { namespace: "team-b".to_owned(), ..driver("other") };
@@ -272,9 +274,11 @@ mod tests {
         assert!(windows.get(&other).is_some() && windows.get(&first).is_none());
         assert_eq!(windows.0.lock().len(), 1 + MOST / 2);
     }
-    /// A run that fails is submitted again under the same name, and a window of its driver led to the next one.
+
+    /// When a run is retried, its driver has the same name. An earlier version then showed the new driver in the old
+    /// window.
     #[tokio::test(start_paused = true)]
-    async fn a_window_does_not_show_the_driver_that_has_replaced_its_own() {
+    async fn a_window_does_not_show_the_driver_of_the_next_run() {
         let (windows, secrets, callers) = (Windows::default(), Secrets::new(), Callers::default());
         let caller = callers.caller([1; 32], client).await.unwrap();
         windows.open(&secrets, &caller, driver("one")).check().await.unwrap();

@@ -1,5 +1,5 @@
-//! Computes the steps other than the operator's reconciles: what happens to pods, to submissions and to the operator's
-//! knowledge, and what its user does.
+//! Computes the steps other than the operator's reconciles: those of pods, submissions, watches and the application's
+//! user.
 
 use super::{
     model::{Edge, Model},
@@ -13,15 +13,17 @@ impl Model {
         for name in 0..NAMES {
             self.driver(world, name, out);
             if !self.is_by_pod() {
-                out.extend(heard_of_driver(world, name).map(|next| edge("a driver is heard of", next)));
+                out.extend(heard_of_driver(world, name).map(|next| edge("the watch reports a driver", next)));
             }
         }
         self.submission_pods(world, out);
         for place in 0..EXECUTORS {
             executor(world, place, out);
-            out.extend(heard_of_executor(world, place).map(|next| edge("an executor is heard of", next)));
+            out.extend(
+                heard_of_executor(world, place).map(|next| edge("the watch reports an executor", next)),
+            );
         }
-        out.extend(heard_of_application(world).map(|next| edge("the application is heard of", next)));
+        out.extend(heard_of_application(world).map(|next| edge("the watch reports the application", next)));
         self.submissions(world, out);
         self.crash(world, out);
         if let Some((status, is_current)) = world.sent {
@@ -36,17 +38,17 @@ impl Model {
         if let Some(mut next) = world.troubled(Trouble::Fault) {
             relist(&mut next);
             next.operator.submission_pods = next.seen_submission_pods();
-            out.push(edge("the watch begins anew", next));
+            out.push(edge("the watch starts again with a list", next));
         }
         if let Some(next) = goes(world) {
-            out.push(edge("the application goes", next));
+            out.push(edge("the application is removed", next));
         }
     }
 
     fn driver(&self, world: &World, name: usize, out: &mut Vec<Edge>) {
         let Some(pod) = world.drivers[name] else { return };
         let Some(run) = pod.run else {
-            out.push(edge("somebody else's pod goes", self.without_driver(world, name)));
+            out.push(edge("the pod of another owner is removed", self.without_driver(world, name)));
             return;
         };
         let with = |pod: Pod| {
@@ -58,7 +60,7 @@ impl Model {
             let (next, broken) = self.starts(world, name);
             out.push(Edge { step: "a driver starts", world: next, broken });
         }
-        // In this model, a driver ends only after each submission that was under way has arrived or is gone.
+        // In this model, a driver ends only after each submission in flight has reached the API server or was given up.
         let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
         if pod.phase == Phase::Running && may_end {
             let mut next = with(Pod { phase: Phase::Succeeded, ..pod });
@@ -89,7 +91,7 @@ impl Model {
         {
             next.drivers[name] = Some(Pod { terminating: true, ..pod });
             next.past.lost |= run.bit();
-            out.push(edge("somebody deletes a driver", next));
+            out.push(edge("a user deletes a driver", next));
         }
         if world.is_going() && !pod.terminating {
             let mut next = with(Pod { terminating: true, ..pod });
@@ -99,11 +101,11 @@ impl Model {
             out.push(edge("Kubernetes deletes a driver", next));
         }
         if (pod.terminating || pod.phase == Phase::Unknown) && !pod.protected && may_end {
-            out.push(edge("a driver goes", self.without_driver(world, name)));
+            out.push(edge("a driver is removed", self.without_driver(world, name)));
         }
     }
 
-    /// Returns the world without the pod under this name.
+    /// Returns the state without the pod of this name.
     pub fn without_driver(&self, world: &World, name: usize) -> World {
         let mut next = *world;
         let Some(pod) = next.drivers[name].take() else { return next };
@@ -111,13 +113,13 @@ impl Model {
         if self.oracle.facts(world.application.status).run != Some(run) {
             next.past.vanished |= next.past.lost & run.bit();
         }
-        // A deleted pod tells the operator something only if the pod had ended. Any other deleted pod only makes the
-        // operator forget the last driver that is gone, if it knows one.
+        // The watch's report of a deleted pod matters only if the pod had ended, or if the operator remembers a
+        // departed driver, which it then forgets.
         next.late[name] = Some(pod).filter(|_| pod.phase.has_ended() || world.operator.departed.is_some());
         next
     }
 
-    /// Starts a driver's container. Returns the state after that, and the invariant that is broken.
+    /// Starts a driver's container. Returns the next state, and the invariant that is broken.
     pub fn starts(&self, world: &World, name: usize) -> (World, Option<String>) {
         let mut next = *world;
         let mut broken = None;
@@ -141,7 +143,7 @@ impl Model {
             world.operator.submission.filter(|submission| submission.progress.is_running())
         {
             let (next, broken) = self.submission_goes_on(world, submission);
-            out.push(Edge { step: "the submission goes on", world: next, broken });
+            out.push(Edge { step: "the submission continues", world: next, broken });
             let gives_up = self.waits_for_another(world, submission).then_some(*world);
             let is_refused = match submission.progress {
                 Progress::Met => false,
@@ -161,7 +163,7 @@ impl Model {
         }
         if let Some(orphan) = world.orphan {
             let (next, broken) = self.orphan_goes_on(world, orphan);
-            out.push(Edge { step: "an orphan goes on", world: next, broken });
+            out.push(Edge { step: "an orphan continues", world: next, broken });
         }
     }
 
@@ -177,7 +179,7 @@ impl Model {
         let (orphan, broken) = match orphan {
             Orphan::Submission(submission) => {
                 let (progress, broken) = self.makes(&mut next, submission);
-                // If submission pods are used, only the request that was on its way arrives.
+                // If submission pods are used, only the request that was in flight reaches the API server.
                 let goes_on = progress.is_running() && !self.is_by_pod();
                 (goes_on.then_some(Orphan::Submission(Submission { progress, ..submission })), broken)
             }
@@ -210,7 +212,7 @@ impl Model {
                 let is_alone = self.oracle.is_grouped() && world.group != Some(run);
                 let is_excused = self.config.budget.of(Trouble::Orphan) > 0;
                 let broken =
-                    (is_alone && !is_excused).then(|| "a driver is made without its group".to_owned());
+                    (is_alone && !is_excused).then(|| "a driver is created without its group".to_owned());
                 (Progress::Made, broken.or(self.makes_driver(world, run, name).1))
             }
             Progress::Made => (Progress::Succeeded, None),
@@ -237,7 +239,7 @@ impl Model {
         }
         let suspend = !before.suspend;
         user(Trouble::Suspend, "suspend is flipped", Application { suspend, generation, ..before });
-        user(Trouble::Rerun, "another run is asked for", Application { rerun: before.rerun + 1, ..before });
+        user(Trouble::Rerun, "a rerun is requested", Application { rerun: before.rerun + 1, ..before });
         user(Trouble::Deletion, "the application is deleted", Application { life: Life::Deleted, ..before });
     }
 }
@@ -252,8 +254,8 @@ pub fn makes_group(world: &mut World, run: RunNo) -> Progress {
     Progress::Grouped
 }
 
-/// Returns whether another `spark-submit` will create the driver of this run, and has not checked yet whether the
-/// driver exists.
+/// Whether another `spark-submit` is about to create the driver of this run, and has not checked yet whether the driver
+/// exists.
 fn is_submitted_again(world: &World, run: RunNo) -> bool {
     let mut pods = world.submission_pods.iter().flatten();
     let is_made = |submission: Submission| submission.run == run && submission.progress.is_running();
@@ -270,7 +272,7 @@ fn executor_comes(world: &World, driver: Pod, out: &mut Vec<Edge>) {
         let uid = next.new_uid();
         next.executors[place] =
             Some(Executor { uid, run, owner: driver.uid, ended: false, terminating: false });
-        out.push(edge("an executor comes", next));
+        out.push(edge("an executor is created", next));
     }
 }
 
@@ -281,11 +283,11 @@ fn executor(world: &World, place: usize, out: &mut Vec<Edge>) {
         next.executors[place] = Some(Executor { ended: true, ..executor });
         out.push(edge("an executor ends", next));
     }
-    out.extend(without_executor(world, place).map(|next| edge("an executor goes", next)));
+    out.extend(without_executor(world, place).map(|next| edge("an executor is removed", next)));
 }
 
-/// Returns the world without this executor if the executor is being deleted, has ended, or has lost its driver;
-/// otherwise none.
+/// Returns the state without this executor. `None` if the executor is not being deleted, has not ended, and has its
+/// driver.
 pub fn without_executor(world: &World, place: usize) -> Option<World> {
     let executor = world.executors[place]?;
     let driver = world.drivers.iter().flatten().find(|pod| pod.uid == executor.owner);
@@ -295,12 +297,13 @@ pub fn without_executor(world: &World, place: usize) -> Option<World> {
     goes.then_some(next)
 }
 
+/// Returns the state after the watch has reported the driver of this name. `None` if the operator knows it already.
 pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
     let mut next = *world;
     if let Some(pod) = next.late[name].take() {
         next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
-        // One watch reports all pods in the order of their changes: the operator knows of the executors before it hears
-        // that their driver has ended.
+        // One watch reports all pods in the order of their changes, so it reports the executors before the deletion of
+        // their driver.
         for (known, executor) in next.operator.executors.iter_mut().zip(world.executors) {
             *known = known.or(executor);
         }
@@ -323,8 +326,8 @@ pub fn heard_of_application(world: &World) -> Option<World> {
     (next != *world).then_some(next)
 }
 
-/// Replaces the operator's copies of pods by a new list. A pod that is missing from the list is remembered as it was
-/// last seen.
+/// Replaces the operator's copies of pods by a new list. A driver that is missing from the list is remembered as it was
+/// last seen, if it had ended.
 fn relist(world: &mut World) {
     for name in 0..NAMES {
         let known = world.operator.drivers[name];
@@ -338,8 +341,8 @@ fn relist(world: &mut World) {
     world.operator.executors = world.executors;
 }
 
-/// Returns the world in which the deleted application is gone. The objects that it owns are deleted before or after
-/// that.
+/// Returns the state without the application, if it is being deleted. The objects that it owns are deleted before or
+/// after.
 pub fn goes(world: &World) -> Option<World> {
     let mut next = *world;
     next.application.life = Life::Gone;

@@ -1,5 +1,6 @@
-//! Reads the explorations from `tests/data/explorations.json`: for each, an application, the operator's settings, how much may
-//! happen, and the bugs that it finds. What ends in `Later` is for `make explore`, since CI has no time for it.
+//! Reads the explorations from `tests/data/explorations.json`: for each, an application, the operator's settings, the
+//! troubles that may happen, and the seeded bugs that it must find. Fields whose names end in `Later` are for `make
+//! explore`: they take too long for CI.
 
 use super::{mutation::Mutation, oracle::Setting, world::*};
 use crate::budget::named;
@@ -19,18 +20,18 @@ pub struct Config {
     pub runs: u8,
     /// Whether a pod of another owner has the driver's name.
     pub is_taken: bool,
-    /// The bugs that this exploration has to find.
+    /// The seeded bugs that this exploration must find.
     pub finds: Vec<Mutation>,
 }
 
-/// Returns all explorations: those of CI, or the wider ones.
+/// Returns all explorations: for CI, or the wider ones for `make explore`.
 pub fn configs(are_wide: bool) -> Vec<Config> {
     let all: Vec<Value> = serde_json::from_str(include_str!("../../data/explorations.json")).unwrap();
     let all = all.iter().filter(|entry| are_wide || !is(entry, "later"));
     all.map(|entry| config(entry, are_wide)).collect()
 }
 
-/// Returns whether this is said of an exploration.
+/// Whether the list `is` of an exploration contains this text.
 fn is(entry: &Value, what: &str) -> bool {
     entry["is"].as_array().into_iter().flatten().any(|said| said == what)
 }

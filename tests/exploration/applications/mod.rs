@@ -1,14 +1,15 @@
 //! Checks that the decision core keeps its invariants whatever happens. Everything that can happen to one application
-//! within some bounds is explored, with a model of the API server, the cluster, the operator's memory and its user.
+//! within bounds is explored, with a model of the API server, the cluster, the operator's memory and the application's
+//! user.
 //!
 //! The model leaves out:
-//! - requests that are on their way for longer than a driver lives or a new operator takes to submit,
-//! - containers of drivers and executors that live on after their pod was removed by force, and
-//! - watches that report events in an order in which they have not happened.
+//! - requests that are in flight for longer than a driver runs or a new operator takes to submit,
+//! - containers of drivers and executors that still run after their pod was deleted by force, and
+//! - watches that report events in another order than that in which they happened.
 //!
-//! A `spark-submit` that lives on after its pod was removed is in the model, with two limits: a driver never ends
+//! A `spark-submit` that still runs after its pod was deleted is in the model, with two limits: a driver does not end
 //! before every other `spark-submit` of its run has checked whether the driver exists; and the watch reports a
-//! submission pod within the time that the operator waits for a half-made driver.
+//! submission pod within the time that the operator waits for an incomplete driver.
 
 mod cluster;
 mod configs;
@@ -30,13 +31,13 @@ use std::collections::BTreeSet;
 use transitions::documented;
 
 #[test]
-fn every_world_within_reach_is_as_it_should_be() {
+fn every_explored_state_keeps_the_invariants() {
     explore_all(&configs(false));
 }
 
 #[test]
 #[ignore = "takes long: make explore"]
-fn every_world_within_wider_reach_is_as_it_should_be() {
+fn every_state_with_more_troubles_keeps_the_invariants() {
     explore_all(&configs(true));
 }
 
@@ -50,16 +51,25 @@ fn explore_all(configs: &[Config]) {
     let transitions: BTreeSet<(State, State)> = seen.into_iter().flatten().collect();
     let documented = documented();
     let none = Vec::<&(State, State)>::new();
-    assert_eq!(transitions.difference(&documented).collect::<Vec<_>>(), none, "not documented");
-    assert_eq!(documented.difference(&transitions).collect::<Vec<_>>(), none, "never seen");
+    assert_eq!(
+        transitions.difference(&documented).collect::<Vec<_>>(),
+        none,
+        "transitions that docs/user/applications.md does not have"
+    );
+    assert_eq!(
+        documented.difference(&transitions).collect::<Vec<_>>(),
+        none,
+        "documented transitions that never happen"
+    );
 }
 
 #[test]
-fn a_bug_that_is_made_on_purpose_is_found() {
+fn seeded_bugs_of_applications_are_found() {
     let configs = configs(false);
     finds(&Mutation::ALL, |mutation| {
         let config = configs.iter().find(|config| config.finds.contains(&mutation));
-        let config = config.unwrap_or_else(|| panic!("no exploration is to find {mutation:?}"));
+        let config =
+            config.unwrap_or_else(|| panic!("{mutation:?} is not in the `finds` of any exploration"));
         explore(&mut Model::new(config, Some(mutation)))
     });
 }

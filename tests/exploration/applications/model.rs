@@ -1,6 +1,5 @@
-//! Computes which worlds follow from a world, and checks the invariants that must hold in all of them. The invariants
-//! are checked where they can be broken: when a driver is made or starts, when a status is written, and when nothing
-//! happens any more.
+//! Computes the states that can follow a state, and checks the invariants where they can be broken: when a driver is
+//! created or starts, when a status is written, and in states at rest.
 
 use super::{
     cluster::{goes, heard_of_application, heard_of_driver, heard_of_executor, without_executor},
@@ -19,13 +18,13 @@ pub struct Model {
     pub config: Config,
     pub mutation: Option<Mutation>,
     pub oracle: Oracle,
-    /// The transitions from state to state that were seen.
+    /// The transitions between states of the application that have happened.
     pub seen: RefCell<BTreeSet<(State, State)>>,
 }
 
 pub type Edge = explorer::Edge<World>;
 
-/// All timers have elapsed.
+/// The step of a reconcile for which all timers have elapsed.
 const LATE: &str = "a reconcile begins late";
 
 pub const fn is_terminal(state: State) -> bool {
@@ -43,7 +42,7 @@ impl Model {
         Self { config: config.clone(), mutation, oracle, seen: RefCell::default() }
     }
 
-    /// Returns whether the decision that is being carried out begins no run after the last one that is explored.
+    /// Whether the present decision starts no run beyond the last one that is explored.
     fn is_within_bounds(&self, world: &World) -> bool {
         let Some(doing) = world.operator.doing else { return true };
         let decision = self.oracle.decision(doing.plan);
@@ -53,7 +52,7 @@ impl Model {
         !submits && self.oracle.facts(decision.status).ordinal <= runs
     }
 
-    /// Checks that a driver may be made now.
+    /// Checks that a driver may be created now.
     pub fn a_driver_is_made(&self, world: &World, run: RunNo, name: usize) -> Result<(), String> {
         let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
         if world
@@ -65,13 +64,12 @@ impl Model {
             return Err("there are two drivers".to_owned());
         }
         if world.executors.iter().flatten().any(|executor| executor.run != run) {
-            return Err("a driver is made while executors of another run live".to_owned());
+            return Err("a driver is created while executors of another run exist".to_owned());
         }
         Ok(())
     }
 
-    /// Writes a status. The error says what is not true in the status, or why the status cannot follow the previous
-    /// one.
+    /// Writes a status. The error says what is wrong in the status, or why it must not follow the previous one.
     pub fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = self.oracle.facts(world.application.status);
         let after = self.oracle.facts(status);
@@ -81,6 +79,7 @@ impl Model {
         checked.map_err(|why| format!("{} becomes {}: {why}", shown(before.state), shown(after.state)))
     }
 
+    /// Checks that a status may follow the previous one.
     fn follows(&self, world: &World, before: &Facts, after: &Facts) -> Result<(), String> {
         let wrong = |why: &str| Err(why.to_owned());
         let application = &world.application;
@@ -92,7 +91,7 @@ impl Model {
             self.seen.borrow_mut().insert((before.state, after.state));
         }
         if is_terminal(before.state) && before.state != after.state && !is_edited && !is_rerun {
-            return wrong("it had ended, and nobody asked for another run");
+            return wrong("the application had ended, and neither an edit nor a rerun was requested");
         }
         let is_reset = is_edited || is_rerun && is_terminal(before.state);
         for (before, after) in
@@ -112,7 +111,7 @@ impl Model {
         }
         if is_terminal(before.state) && after.state == State::PendingRerun && after.rerun != application.rerun
         {
-            return wrong("the request for another run is not noted");
+            return wrong("the request for a rerun is not recorded");
         }
         if after.ordinal < before.ordinal || after.ordinal > before.ordinal + 1 {
             return wrong("runs are counted wrongly");
@@ -122,37 +121,41 @@ impl Model {
             State::New | State::SubmissionFailed | State::PendingRerun | State::Resuming
         );
         if after.run != before.run && (!is_between || after.ordinal != before.ordinal + 1) {
-            return wrong("there is a run that nobody asked for");
+            return wrong("a run starts without a reason");
         }
         match after.state {
-            State::Invalidating if before.state != after.state && !is_edited => wrong("nobody has edited it"),
+            State::Invalidating if before.state != after.state && !is_edited => {
+                wrong("the spec was not edited")
+            }
             State::PendingRerun
                 if before.state == State::Succeeding && self.config.restart != RestartPolicyType::Always =>
             {
-                wrong("it was not to run again")
+                wrong("by its restartPolicy, the application does not run again")
             }
             State::PendingRerun
                 if before.state == State::Failing && self.config.restart == RestartPolicyType::Never =>
             {
-                wrong("it was not to be tried again")
+                wrong("by its restartPolicy, the application is not retried")
             }
-            State::Resuming if before.state != after.state && application.suspend => wrong("it is suspended"),
+            State::Resuming if before.state != after.state && application.suspend => {
+                wrong("the application is suspended")
+            }
             State::Suspending if before.state == State::Running && self.has_driver_in_queue(world) => {
-                wrong("Kueue gives its quota to another application")
+                wrong("Kueue would give its quota to another application while it has a driver")
             }
             _ => Ok(()),
         }
     }
 
-    /// Whether an application in a queue of Kueue has a driver. A request of an operator that may have
-    /// crashed may make one late.
+    /// Whether an application in a queue of Kueue has a driver. Always false after a crash of the operator, because its
+    /// last request may create a driver late.
     fn has_driver_in_queue(&self, world: &World) -> bool {
         let lives = |pod: &Pod| pod.run.is_some() && !pod.phase.has_ended();
         let is_late = world.left.of(Trouble::Crash) < self.config.budget.of(Trouble::Crash);
         self.config.setting.is_queued && !is_late && world.drivers.iter().flatten().any(lives)
     }
 
-    /// Checks that the state in a status is true.
+    /// Checks that the state in a status is that of the cluster.
     fn is_true(&self, world: &World, after: &Facts) -> Result<(), String> {
         let past = &world.past;
         let run = after.run.map_or(0, RunNo::bit);
@@ -167,7 +170,7 @@ impl Model {
                     && world.operator.submission.is_none_or(|submission| !submission.progress.is_running());
                 is_quiet || self.config.budget.of(Trouble::Orphan) > 0
             }
-            // A submission pod at work could still make a driver, beside the driver of the next attempt.
+            // A submission pod that still runs could create a driver besides that of the next attempt.
             State::SubmissionFailed => {
                 let mut pods = world.submission_pods.iter().flatten();
                 let goes_on =
@@ -180,12 +183,12 @@ impl Model {
         if is_terminal(after.state) && !after.has_time {
             return Err("it has no terminationTime".to_owned());
         }
-        if is_so { Ok(()) } else { Err("that is not so".to_owned()) }
+        if is_so { Ok(()) } else { Err("the cluster is not in that state".to_owned()) }
     }
 }
 
-/// Returns whether a driver is half made while the operator cannot know that a `spark-submit` is at work on it. In that
-/// case no timer elapses before the `spark-submit` is done.
+/// Whether a driver is incomplete while the operator cannot know that a `spark-submit` is still creating its objects.
+/// In that case no timer elapses before the `spark-submit` is done.
 fn is_half_made(world: &World) -> bool {
     let is_orphans = match world.orphan {
         Some(Orphan::Submission(submission)) => submission.progress == Progress::HalfMade,
@@ -230,13 +233,13 @@ impl explorer::Model for Model {
         if self.config.setting.has_foreign_submission_pod
             && let Some(next) = heard_of_pods(world)
         {
-            // While the watch shows a pod with the application's labels, the operator lists no pods but relies on what
-            // the watch has reported. So in this setting the watch reports at once.
-            return out.push(edge("the pods are heard of", next));
+            // While the watch shows a pod with the application's labels, the operator lists no pods but relies on the
+            // watch. In this setting, the watch therefore reports each change immediately.
+            return out.push(edge("the watch reports the pods", next));
         }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
             if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
-                let step = if late { LATE } else { "a reconcile begins, and no timer has elapsed" };
+                let step = if late { LATE } else { "a reconcile begins before any timer has elapsed" };
                 if !out.iter().any(|edge| edge.world == next) {
                     out.push(edge(step, next));
                 }
@@ -257,7 +260,7 @@ impl explorer::Model for Model {
         }
         if let Some(orphan) = world.orphan {
             let (next, broken) = self.orphan_goes_on(world, orphan);
-            return Some(Edge { step: "an orphan goes on", world: next, broken });
+            return Some(Edge { step: "an orphan continues", world: next, broken });
         }
         if world.operator.doing.is_some() {
             return self.go_on(world, Call::Answered);
@@ -267,19 +270,19 @@ impl explorer::Model for Model {
         {
             let (next, broken) = self.submission_goes_on(world, submission);
             if next != *world {
-                return Some(Edge { step: "the submission goes on", world: next, broken });
+                return Some(Edge { step: "the submission continues", world: next, broken });
             }
         }
         if let Some(next) = goes(world) {
-            return edge("the application goes", next);
+            return edge("the application is removed", next);
         }
         if let Some(next) = collected(world) {
-            return edge("its namespace deletes it", next);
+            return edge("the application is deleted with its namespace", next);
         }
         for place in 0..SUBMISSION_PODS {
             let Some(pod) = world.submission_pods[place] else { continue };
             if pod.terminating || world.is_going() {
-                return edge("a submission pod goes", without_submission_pod(world, place));
+                return edge("a submission pod is removed", without_submission_pod(world, place));
             }
             if let Some(edge) = self.submission_pod_goes_on(world, place, pod) {
                 return Some(edge);
@@ -289,7 +292,7 @@ impl explorer::Model for Model {
             let Some(pod) = world.drivers[name] else { continue };
             let is_on_its_way = pod.terminating || world.application.life == Life::Gone;
             if pod.run.is_none() || is_on_its_way && !pod.protected {
-                return edge("a driver goes", self.without_driver(world, name));
+                return edge("a driver is removed", self.without_driver(world, name));
             }
             let phase = match pod.phase {
                 Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
@@ -313,7 +316,7 @@ impl explorer::Model for Model {
             let mut next = *world;
             next.executors[place] = None;
             if !lives || without_executor(world, place).is_some() {
-                return edge("an executor goes", next);
+                return edge("an executor is removed", next);
             }
         }
         let heard = if self.is_by_pod() {
@@ -323,7 +326,7 @@ impl explorer::Model for Model {
         };
         let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
         if let Some(next) = heard.or_else(|| heard_of_application(world)) {
-            return edge("the application is heard of", next);
+            return edge("the watch reports a change", next);
         }
         self.reconcile(world, true).and_then(|next| edge(LATE, next))
     }
@@ -332,7 +335,7 @@ impl explorer::Model for Model {
         let application = &world.application;
         let facts = self.oracle.facts(application.status);
         let state = shown(facts.state);
-        let wrong = |why: &str| Err(format!("nothing happens any more in state {state}: {why}"));
+        let wrong = |why: &str| Err(format!("at rest in state {state}: {why}"));
         let ours = || world.drivers.iter().flatten().filter(|pod| pod.run.is_some());
         if world.submission_pods.iter().any(Option::is_some) {
             return wrong("a submission pod is left");
@@ -341,8 +344,9 @@ impl explorer::Model for Model {
             let is_gone = ours().next().is_none() && world.executors.iter().all(Option::is_none);
             return if is_gone { Ok(()) } else { wrong("the application is deleted and pods are left") };
         }
-        // If a submission pod is gone before its run is recorded, its ConfigMap stays until the end of the run. If a
-        // submission pod was never created, its ConfigMap stays for the next run, whose ConfigMap has the same name.
+        // If a submission pod is deleted before its run is recorded, its ConfigMap is kept until the end of the run. If
+        // a submission pod was never created, its ConfigMap is kept for the next run, whose ConfigMap has the same
+        // name.
         let spared = match facts.state {
             State::Running => Some(facts.ordinal),
             State::Suspended => Some(facts.ordinal + 1),
@@ -354,20 +358,20 @@ impl explorer::Model for Model {
         }
         let grouped = Some(facts.run).filter(|_| self.oracle.is_grouped() && facts.state == State::Running);
         if world.group != grouped.flatten() {
-            return wrong("the group is not that of a run that lasts");
+            return wrong("the pod group is not that of the running run");
         }
         let lives = ours().filter(|pod| !pod.phase.has_ended());
         let lives: Vec<_> = lives.map(|pod| (pod.run, pod.phase)).collect();
         let is_followed = facts.state == State::Running && lives == [(facts.run, Phase::Running)];
         let is_excused = |run: &Option<RunNo>| run.is_some_and(|run| world.past.vanished & run.bit() != 0);
         if !is_followed && lives.iter().any(|(run, _)| !is_excused(run)) {
-            return wrong("a driver lives that nobody follows");
+            return wrong("a driver exists that the status does not name");
         }
         match facts.state {
             State::Running if is_followed && !application.suspend => {}
             State::Completed | State::Failed => {}
             State::Suspended if application.suspend => return Ok(()),
-            _ => return wrong("it is stuck"),
+            _ => return wrong("the application is stuck"),
         }
         if !facts.is_of(application.spec) || facts.run.is_none_or(|run| !facts.is_of(run.spec)) {
             return wrong("the last edit is lost");
@@ -379,20 +383,21 @@ impl explorer::Model for Model {
             pod.template == template && (file == Some(template) || !self.oracle.is_partial())
         };
         if is_followed && !ours().filter(|pod| !pod.phase.has_ended()).all(is_renewed) {
-            return wrong("executors are made from the template of an earlier spec");
+            return wrong("executors are created from the template of an earlier spec");
         }
         if facts.generation != Some(application.generation) {
-            return wrong("the last edit was not taken note of");
+            return wrong("observedGeneration is not that of the last edit");
         }
         if is_terminal(facts.state) && world.config_maps[usize::from(facts.ordinal)].is_some() {
-            return wrong("what belongs to its driver is left");
+            return wrong("the ConfigMap of its driver is left");
         }
         if is_terminal(facts.state) && facts.rerun != application.rerun {
-            return wrong("the re-run that was asked for is lost");
+            return wrong("the requested rerun is lost");
         }
         Ok(())
     }
-    fn tell(&self, before: &World, edge: &Edge) -> String {
+
+    fn describe(&self, before: &World, edge: &Edge) -> String {
         let mut story = edge.step.to_owned();
         let World { application, drivers, executors, submission_pods, operator, group, .. } = &edge.world;
         if let (None, Some(doing)) = (before.operator.doing, operator.doing) {
@@ -403,7 +408,7 @@ impl explorer::Model for Model {
         }
         if application.status != before.application.status {
             let facts = self.oracle.facts(application.status);
-            write!(story, "; it is {} with run {:?}", shown(facts.state), facts.run).unwrap();
+            write!(story, "; state {} with run {:?}", shown(facts.state), facts.run).unwrap();
         }
         if drivers != &before.drivers {
             write!(story, "; drivers {:?}", drivers.iter().flatten().collect::<Vec<_>>()).unwrap();

@@ -1,5 +1,5 @@
-//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
-//! plan, or in how the plan is carried out.
+//! Defines seeded bugs, which the exploration must find. Each changes the input of the decision core, its plan, or how
+//! the model carries out the plan.
 
 use crate::budget::listed;
 use api::{SparkApplication, State, owner_reference};
@@ -13,61 +13,67 @@ use submission::{
 
 listed! {
     pub enum Mutation {
-        /// The operator does not wait for executors of the last run.
+        /// The operator does not wait until the executors of the last run are deleted.
         OldExecutorsIgnored,
-        /// Before a driver is created, the operator looks for an existing driver only in the cache, not on the API server.
+        /// Before a driver is created, the operator looks for an existing driver only in the cache, not on the API
+        /// server.
         CachedDriverTrusted,
         /// If the cache has no other pods, the operator assumes that none exist, even if the cache may be behind.
         EmptyCacheTrusted,
-        /// A driver that is not in the cache counts as gone, and the API server is not asked.
+        /// A driver that is not in the cache counts as deleted, without a GET to the API server.
         UnseenTakenForGone,
-        /// A driver is adopted before everything that it needs exists.
+        /// A driver is adopted before all objects that it needs exist.
         HalfMadeAdopted,
-        /// A driver of another owner is taken for the application's own.
+        /// A driver of another owner counts as the application's own.
         ForeignTakenForOurs,
+        /// A terminal status has no `terminationTime`.
         EndWithoutTime,
+        /// The status is written before the actions are carried out.
         StatusBeforeActions,
-        /// The status is written even if the application was changed in the meantime.
+        /// The status is written even if the application has changed since it was read.
         WrittenUnconditionally,
-        /// An edit is recorded, but nothing is done about it.
+        /// After an edit, the operator behaves as if the run already had the new spec.
         EditForgotten,
-        /// A submission that is under way is neither ended nor waited for.
+        /// When an application is suspended or edited, a submission in progress is neither cancelled nor awaited.
         SubmissionNotAwaited,
-        /// The last request for another run is not recorded.
+        /// The last request for a rerun is not recorded.
         RerunNotNoted,
+        /// The attempts in the status are always zero.
         AttemptsNotCounted,
-        /// The next run has the number of the last run.
+        /// The next run has the ordinal of the last run.
         RunsNotCounted,
+        /// No timer is set for the next submission after a failed one.
         NoTimer,
-        /// Pods that are being deleted count as gone when the application is suspended.
+        /// While an application is being suspended, a driver that is being deleted counts as deleted.
         SuspendedAtOnce,
-        /// The state of an application in a queue of Kueue is SUSPENDING while it has pods.
+        /// An application in a queue of Kueue is SUSPENDING while its driver still exists.
         QuotaGivenEarly,
-        /// The next driver is made before the pods that are being deleted are gone.
+        /// The next driver is created before pods that are being deleted no longer exist.
         TerminatingTakenForGone,
-        /// A driver whose end was not seen counts as succeeded.
+        /// A driver whose end was not observed counts as succeeded.
         GoneTakenForSuccess,
-        /// The operator does not wait for submission pods of other runs.
+        /// The operator does not wait until the submission pods of other runs are deleted.
         OldSubmissionPodsIgnored,
-        /// Submission pods are not deleted once their run is recorded.
+        /// Submission pods are not deleted after their run was recorded.
         SubmissionPodsLeft,
-        /// The group of a run is not deleted with the run.
+        /// The pod group of a run is not deleted with the run.
         GroupLeft,
-        /// The template of the executors stays as it is after an edit that leaves the run alone.
+        /// The executors' template is not renewed after an edit that does not end the run.
         TemplateNotRenewed,
-        /// The driver is marked with its former template while the new one is written.
+        /// The driver is still marked with the old template while the new one is being written.
         TemplateWrittenUnmarked,
-        /// The outcome of a submission is the outcome of the pod, whatever the pod's container reports.
+        /// The outcome of a submission is that of the pod, even if the container of `spark-submit` has reported another
+        /// one.
         OutcomeOfPodCounts,
         /// A submission pod that was evicted counts as succeeded.
         EvictedTakenForSuccess,
-        /// The failure of a submission pod counts more than the driver that the pod has made.
+        /// If a submission pod has failed, the driver that it has created is ignored.
         FailureCountsMoreThanDriver,
-        /// A driver is adopted while the `spark-submit` that has made it may still delete it.
+        /// A driver is adopted while the `spark-submit` that has created it may still delete it.
         RevocableAdopted,
-        /// A half-made driver is replaced while its submission pod is at work.
+        /// An incomplete driver is replaced while its submission pod still runs.
         HalfMadeReplaced,
-        /// A submission pod of another owner is taken for the application's own.
+        /// A submission pod of another owner counts as the application's own.
         ForeignSubmissionPodTakenForOurs,
     }
 }

@@ -1,5 +1,5 @@
-//! Models the operator in the four steps of `crates/controller/src`: observe, decide, act, record. Each is a step of
-//! the model, and anything may happen between two steps.
+//! Models the operator as in `crates/controller/src`: observe and decide, then each action, then the status. Each of
+//! these is a step of the model, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, is_terminal},
@@ -14,7 +14,8 @@ use crate::{
 };
 
 impl Model {
-    /// Begins a reconcile: the operator observes and decides. Returns none if there is nothing to do.
+    /// Begins a reconcile: the operator observes and decides. `late` is whether all timers have elapsed. `None` if that
+    /// changes nothing.
     pub fn reconcile(&mut self, before: &World, late: bool) -> Option<World> {
         let operator = &before.operator;
         if operator.doing.is_some() || operator.waits {
@@ -42,8 +43,8 @@ impl Model {
         Some(world)
     }
 
-    /// Handles an application that is being deleted or is gone, as `controller` does. Returns none if there is nothing
-    /// to do.
+    /// Handles an application that is being deleted or no longer exists, as the controller does. `None` if that changes
+    /// nothing.
     fn forget(&self, before: World) -> Option<World> {
         let mut world = before;
         world.operator.submission = None;
@@ -69,7 +70,7 @@ impl Model {
         (world != before).then_some(world)
     }
 
-    /// Observes the world as `controller::observe` does.
+    /// Returns what the operator observes, as `controller::observe` does.
     fn observe(&mut self, world: &World) -> Seen {
         let operator = &world.operator;
         let application = &operator.application;
@@ -135,8 +136,8 @@ impl Model {
             _ => (cached, operator.executors, operator.submission_pods),
         };
         stray_drivers[name] = None;
-        // A list of metadata contains neither the phase nor the completeness of a pod, and the decision core does not
-        // need them.
+        // The operator lists stray pods as metadata, without the phase and without whether a driver is complete, which
+        // the decision core does not need.
         for pod in stray_drivers.iter_mut() {
             *pod = pod.filter(|pod| pod.run.is_some()).map(|pod| Pod {
                 phase: Phase::Pending,
@@ -174,12 +175,12 @@ impl Model {
                 && recorded.is_some()
                 && operator.made_for == recorded,
             submission: submission.map(|submission| (submission.run, submission.progress)),
-            // In this model, the watch reports groups at once.
+            // In this model, the watch reports groups immediately.
             group: world.group,
         }
     }
 
-    /// Returns whether everything that a driver needs exists.
+    /// Whether all objects that a driver needs exist.
     pub fn is_complete(&self, world: &World, pod: &Pod) -> bool {
         match pod.run {
             Some(run) if self.oracle.is_native() => world.config_maps[usize::from(run.ordinal)].is_some(),
@@ -187,12 +188,12 @@ impl Model {
         }
     }
 
-    /// Carries out the next step of the reconcile that is under way.
+    /// Carries out the next step of the present reconcile.
     pub fn go_on(&self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan);
         if let Some(wrong) = &decision.wrong {
-            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
+            return Some(Edge { step: call.step(), world: *before, broken: Some(wrong.clone()) });
         }
         let submits = decision.acts.iter().any(|act| matches!(act, Act::Submit { .. }));
         let is_backwards = self.mutation == Some(Mutation::StatusBeforeActions);
@@ -200,7 +201,7 @@ impl Model {
         let is_call = !matches!(now, Todo::Act(Act::Submit { .. } | Act::StopSubmission));
         let is_on_its_way = self.is_by_pod() && matches!(before.orphan, Some(Orphan::Submission(_)));
         if matches!(now, Todo::Check) && (before.sent.is_some() || is_on_its_way) {
-            // In this model, no request is on its way for longer than a new operator takes to submit something.
+            // In this model, no request is in flight for longer than a new operator takes to submit something.
             return None;
         }
         let mut world = match call {
@@ -210,14 +211,14 @@ impl Model {
         };
         let mut broken = None;
         let goes_on = if call == Call::Failed {
-            // Of three requests, the first two have reached the API server.
+            // RenewTemplate consists of three requests: here, the first two have succeeded and the last one fails.
             if let Todo::Act(Act::RenewTemplate { name, uid, template }) = now
                 && let Some(pod) = write_template(&mut world, name, uid, template)
                 && self.mutation != Some(Mutation::TemplateWrittenUnmarked)
             {
                 pod.template = NO_TEMPLATE;
             }
-            // An object that a driver can run without does not keep the driver from running.
+            // A failure to create or change an auxiliary object does not end the reconcile.
             matches!(
                 now,
                 Todo::Act(Act::Make | Act::DeleteGroup(_) | Act::RestoreGroup(_) | Act::RenewTemplate { .. })
@@ -244,7 +245,7 @@ impl Model {
         // The write may have changed `is_current`, so it is read again.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: call.told(), world, broken })
+        Some(Edge { step: call.step(), world, broken })
     }
 
     /// Carries out one action. Returns false if the reconcile ends with this action.
@@ -287,14 +288,14 @@ impl Model {
                 if let Some(pod) = world.drivers[usize::from(name)].as_mut().filter(|pod| pod.uid == uid) {
                     pod.terminating = true;
                     if pod.run.is_none() {
-                        *broken = Some("somebody else's pod is deleted".to_owned());
+                        *broken = Some("the pod of another owner is deleted".to_owned());
                     }
                 }
             }
             Act::DeleteSubmissionPod { place, uid } => {
                 let place = &mut world.submission_pods[usize::from(place)];
                 if uid == FOREIGN {
-                    *broken = Some("somebody else's pod is deleted".to_owned());
+                    *broken = Some("the pod of another owner is deleted".to_owned());
                 } else if place.is_some_and(|pod| pod.uid == uid) {
                     delete(place);
                 }
@@ -368,13 +369,13 @@ impl Model {
     }
 }
 
-/// The same as `submission::submission_pod::State::may_go_on`. The outcome of a pod that is being deleted counts only if a
-/// driver was made.
+/// Whether a submission pod may still create a driver, as `submission::submission_pod::State::may_go_on`. The outcome
+/// of a pod that is being deleted counts only if it is success.
 fn is_waited_for(pod: &SubmissionPod) -> bool {
     pod.may_go_on() || pod.terminating && pod.stage != Stage::Ended(Exit::Done)
 }
 
-/// Writes the template of the executors into the ConfigMap of this driver. Returns the driver, if it is there.
+/// Writes the executors' template into the ConfigMap of this driver. Returns the driver. `None` if it does not exist.
 fn write_template(world: &mut World, name: u8, uid: u8, template: u8) -> Option<&mut Pod> {
     let pod = world.drivers[usize::from(name)].as_mut().filter(|pod| pod.uid == uid)?;
     let config_map = &mut world.config_maps[usize::from(pod.run?.ordinal)];

@@ -1,8 +1,8 @@
-//! Asks the decision core (`crates/plan`) each question once and keeps the answers, because a model asks the same
-//! question a million times.
+//! Calls the decision core (`crates/plan`) once for each input and keeps the results, because a model needs the same
+//! decision a million times.
 //!
-//! All times in a status are replaced by one moment. `now` is either that moment, when no timer has elapsed, or long
-//! after it, when all timers have elapsed.
+//! All times in a status are replaced by one fixed time. `now` is either that time, so that no timer has elapsed, or a
+//! year later, so that all timers have elapsed.
 
 use super::{
     mutation::Mutation,
@@ -74,7 +74,7 @@ pub enum SeenDriver {
     Pod { pod: Pod, name: u8, complete: bool },
 }
 
-/// An action in the form in which the model carries it out.
+/// An action as the model represents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Submit {
@@ -97,9 +97,9 @@ pub enum Act {
         uid: u8,
     },
     DeleteExecutor(u8),
-    /// Deletes a group that no run needs, if it is still that of this run.
+    /// Deletes the pod group, which no run needs, if it is still that of this run.
     DeleteGroup(RunNo),
-    /// Makes the group of a run that lasts, or changes it to that of this run.
+    /// Creates the pod group of this run, or changes the existing group to it.
     RestoreGroup(RunNo),
     RenewTemplate {
         name: u8,
@@ -122,7 +122,7 @@ pub struct Facts {
     pub ordinal: u8,
     pub executions: i32,
     pub submissions: i32,
-    /// The specs that have the recorded hash, one bit each.
+    /// The specs whose hash is the recorded one, one bit each.
     pub specs: u8,
     pub generation: Option<u8>,
     pub rerun: u8,
@@ -130,7 +130,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns whether the recorded hash is that of this spec.
+    /// Whether the recorded hash is that of this spec.
     pub const fn is_of(&self, spec: u8) -> bool {
         self.specs & (1 << spec) != 0
     }
@@ -155,9 +155,9 @@ pub struct Setting {
     pub policy: Policy,
     /// Whether the application is in a queue of Kueue.
     pub is_queued: bool,
-    /// Whether a sidecar runs on in every submission pod.
+    /// Whether every submission pod has a sidecar that does not end.
     pub has_sidecar: bool,
-    /// Whether statuses keep the message about a submission pod that is not done.
+    /// Whether statuses keep the message about a submission pod that has not ended.
     pub has_messages: bool,
     /// Whether a pod of another owner has the name and the labels of the first run's submission pod.
     pub has_foreign_submission_pod: bool,
@@ -176,8 +176,8 @@ pub struct Oracle {
     trusted: Memory<(Application, Departed, Option<u8>), bool>,
     runs: BTreeMap<SubmissionId, RunNo>,
     pub ids: BTreeMap<RunNo, SubmissionId>,
-    /// The names of ConfigMaps by the ordinals of runs: of the driver if it is made natively, otherwise of the
-    /// submission pod.
+    /// The names of ConfigMaps by the ordinals of runs: of the driver with native submission, else of the submission
+    /// pod.
     pub config_maps: BTreeMap<u8, String>,
     specs: Vec<SparkApplicationSpec>,
     /// The fingerprints of the executors' templates, by the numbers of specs.
@@ -235,17 +235,17 @@ impl Oracle {
         self.setting.policy.submitter == Submitter::Native
     }
 
-    /// Whether edits of what executors have from their template leave a run alone.
+    /// Whether an edit of fields of the executors' template does not end a run (`--partial-restart`).
     pub const fn is_partial(&self) -> bool {
         self.setting.policy.partial_restart
     }
 
-    /// Returns how many specs the application may have.
+    /// Returns the number of specs that the application may have.
     pub const fn spec_count(&self) -> u8 {
         if self.is_partial() { 3 } else { 2 }
     }
 
-    /// Returns the number of the executors' template of a spec: that of the first spec that has the same template.
+    /// Returns the number of a spec's executors' template: the number of the first spec with the same template.
     pub fn template(&self, spec: u8) -> u8 {
         self.template_number(&self.templates[usize::from(spec)])
     }
@@ -254,7 +254,7 @@ impl Oracle {
         (0..).zip(&self.templates).find(|(_, known)| *known == fingerprint).unwrap().0
     }
 
-    /// Whether a batch scheduler places the pods of the application as a group.
+    /// Whether a batch scheduler schedules the pods of the application as a group.
     pub fn is_grouped(&self) -> bool {
         self.setting.policy.extensions.iter().next().is_some()
     }
@@ -282,7 +282,7 @@ impl Oracle {
         asked
     }
 
-    /// Returns whether the core trusts the cache that there are no other pods.
+    /// Whether the decision core relies on the cache for the fact that no other pods exist.
     pub fn knows_all_pods(
         &mut self,
         application: &Application,
@@ -300,7 +300,7 @@ impl Oracle {
         trusted
     }
 
-    /// Returns the number of the decision core's plan: see [`Self::decision`].
+    /// Returns the number of the decision core's plan for this input: see [`Self::decision`].
     pub fn next(&mut self, application: &Application, seen: &Seen, late: bool) -> u32 {
         let question = (*application, *seen, late);
         if let Some(plan) = self.known.get(&question) {
@@ -323,7 +323,7 @@ impl Oracle {
         plan
     }
 
-    /// Returns the core's plan, with the bug that this exploration must find.
+    /// Returns the decision core's plan, with the seeded bug of this exploration if it has one.
     fn mutated(&self, real: &SparkApplication, observed: &Observed, now: Timestamp) -> Plan {
         let policy = &self.setting.policy;
         let Some(mutation) = self.mutation else { return lifecycle::next(real, observed, now, policy) };
@@ -334,7 +334,7 @@ impl Oracle {
         plan
     }
 
-    /// Returns the mistake in a plan that is a mistake in every state of the cluster.
+    /// Returns the mistake in a plan that does not depend on the state of the cluster, if there is one.
     fn wrong(
         &self,
         real: &SparkApplication,
@@ -351,7 +351,7 @@ impl Oracle {
             return Some(format!("{state} has no terminationTime"));
         }
         if state == State::SubmissionFailed && plan.status.application_state.error_message.is_none() {
-            return Some("a submission has failed and nobody says why".to_owned());
+            return Some("a submission has failed, and the status does not say why".to_owned());
         }
         let is_recorded = state == State::Submitted && real.state() != state;
         let run = plan.status.submission_id.as_deref().unwrap_or_default();
@@ -361,7 +361,7 @@ impl Oracle {
             && matches!(&observed.driver, Driver::Pod { pod, .. } if pod.phase == PodPhase::Pending)
             && at_work.any(|pod| pod.submits_for(UID, run))
         {
-            return Some("a driver is recorded that its spark-submit may take back".to_owned());
+            return Some("a driver is recorded that its spark-submit may still delete".to_owned());
         }
         // For a pod that is being deleted, the status reports the deletion instead.
         let mut staying = observed.submission_pods.iter().filter(|pod| !pod.terminating);
@@ -371,20 +371,20 @@ impl Oracle {
         if let Some(held) = held.filter(|_| is_waited_for && observed.driver == Driver::Unseen)
             && !said.contains(&held.reason)
         {
-            return Some("nobody says what a submission pod waits for".to_owned());
+            return Some("the status does not say what a submission pod waits for".to_owned());
         }
         if plan.status.executor_state.len() > self.setting.policy.executor_limit {
-            return Some("executorState has outgrown its limit".to_owned());
+            return Some("executorState exceeds its limit".to_owned());
         }
         let before = real.status.clone().unwrap_or_default();
         if before != plan.status && timeless(before.clone()) == timeless(plan.status.clone()) && now != then()
         {
-            return Some("a status is written for its times alone".to_owned());
+            return Some("a status is written only for its times".to_owned());
         }
-        // Without disruption budgets there is nothing that a driver does without.
+        // Without disruption budgets, there are no auxiliary objects.
         let others = || Observed { made: !observed.made, ..observed.clone() };
         if self.setting.policy.has_driver_pdb && self.mutated(real, &others(), now).status != plan.status {
-            return Some("what a driver does without makes a difference to the state".to_owned());
+            return Some("the status depends on whether auxiliary objects were created".to_owned());
         }
         None
     }
@@ -432,8 +432,7 @@ impl Oracle {
         }
     }
 
-    /// Returns what is done about the group of a run whose driver exists or that is over; none if the action is about
-    /// another object.
+    /// Returns the action on the pod group. `None` if the action is about another object.
     fn about_group(&self, action: &AuxiliaryAction, there: Option<RunNo>) -> Option<Act> {
         match action {
             AuxiliaryAction::Delete(child) => {
@@ -447,7 +446,7 @@ impl Oracle {
         }
     }
 
-    /// Returns the group of a run as the watch reports it.
+    /// Returns the pod group of a run as the watch reports it.
     fn group(&mut self, application: &Application, run: RunNo) -> Option<AuxiliaryObject> {
         let question = (*application, run);
         if let Some(group) = self.groups.get(&question) {
@@ -495,7 +494,7 @@ impl Oracle {
         number
     }
 
-    /// Returns the application, which is made once: many questions are about the same one.
+    /// Returns the application as an object of the API. It is built once, because many inputs contain the same one.
     fn kept(&mut self, application: &Application) -> Rc<SparkApplication> {
         if let Some(real) = self.applications.get(application) {
             return Rc::clone(real);
@@ -585,8 +584,8 @@ impl Oracle {
     }
 }
 
-/// Removes from a status the message about a pod that stays, and the one about a submission pod that is not done unless it
-/// is kept.
+/// Removes messages that would multiply the states: the one about a pod that is awaited, and, unless
+/// `keeps_submissions`, the one about a submission pod. The previous message takes their place.
 fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus, keeps_submissions: bool) {
     let is_unsaid = |said: &&String| {
         said.starts_with("waits until pod ") || !keeps_submissions && said.starts_with("submission pod ")
@@ -600,7 +599,7 @@ fn unsaid(before: &SparkApplication, status: &mut SparkApplicationStatus, keeps_
     status.application_state.error_message = before;
 }
 
-/// Returns the status with the same moment for all its times.
+/// Returns the status with the same time for all its times.
 fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
     let timeless = |time: &mut Option<Time>| {
         if let Some(time) = time {
@@ -619,12 +618,12 @@ fn timeless(mut status: SparkApplicationStatus) -> SparkApplicationStatus {
     status
 }
 
-/// Returns 2026-11-21T08:00:00Z, which is not parsed: it is asked for some ten times for each question.
+/// Returns 2026-11-21T08:00:00Z. It is not parsed from text, because each decision needs it some ten times.
 pub const fn then() -> Timestamp {
     Timestamp::constant(1_795_248_000, 0)
 }
 
-/// Returns the moment a year after [`then`].
+/// Returns the time a year after [`then`].
 const fn long_after() -> Timestamp {
     Timestamp::constant(1_826_784_000, 0)
 }

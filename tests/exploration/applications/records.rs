@@ -1,4 +1,4 @@
-//! Builds the summaries of pods that the decision core gets.
+//! Builds the summaries of pods that are the input of the decision core.
 
 use super::{
     oracle::{FOREIGN, Oracle, UID, then},
@@ -112,7 +112,7 @@ const EXCEPTION: &str = "Exception in thread \"main\" java.lang.IllegalArgumentE
 const DRIVER_EXISTS: &str = "Caused by: io.fabric8.kubernetes.client.KubernetesClientException: \
     Status(code=409, details=StatusDetails(kind=pods, name=pi-driver), reason=AlreadyExists)";
 
-/// Returns a summary with the fields that the summaries of all pods have.
+/// Returns a summary with the fields that all kinds of pods have.
 fn record(name: &str, uid: u8, phase: Phase, terminating: bool) -> PodSummary {
     let ended = |exit_code, reason: &str| Ended { exit_code, reason: reason.to_owned(), message: None };
     let (phase, ended) = match phase {
@@ -138,7 +138,7 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
     Controller { kind: kind.to_owned(), name: name.to_owned(), uid: uid.to_owned() }
 }
 
-/// Returns the name of the ConfigMap that a native submission makes for the driver of a run.
+/// Returns the name of the ConfigMap that a native submission creates for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
     let application = validate(application).unwrap();
     let native =

@@ -1,4 +1,4 @@
-//! Models submission pods: how the operator creates a submission pod, what `spark-submit` creates in it, and what else
+//! Models submission pods: how the operator creates one, which objects its `spark-submit` creates, and what else
 //! happens to the pod.
 
 use super::{
@@ -9,14 +9,14 @@ use super::{
 use crate::explorer::edge;
 
 impl Model {
-    /// Returns whether the operator submits by submission pods.
+    /// Whether the operator submits by submission pods.
     pub fn is_by_pod(&self) -> bool {
         !self.oracle.is_native()
     }
 
-    /// Creates the next object of a submission by `spark-submit`, as `controller::submitter` does: the
-    /// ConfigMap, then the pod. If another run of the application has left a pod under the same name, the old pod is
-    /// deleted first, and the submission waits until it is gone.
+    /// Creates the next object of a submission by `spark-submit`, as `controller::submitter` does: the ConfigMap, then
+    /// the pod. If another run of the application has left a pod with the same name, that pod is deleted first, and the
+    /// submission waits until it no longer exists.
     pub fn makes_submission_pod(
         &self,
         world: &mut World,
@@ -37,7 +37,7 @@ impl Model {
                 (Progress::HalfMade, None)
             }
             Progress::HalfMade => match world.submission_pods[run.place()] {
-                // A submission pod of this run is success, whatever its state.
+                // If this run's submission pod exists, the creation has succeeded, whatever the pod's state.
                 Some(pod) if pod.run == run => (Progress::Succeeded, None),
                 Some(pod) if pod.run.ordinal == run.ordinal => {
                     delete(&mut world.submission_pods[run.place()]);
@@ -51,8 +51,8 @@ impl Model {
                     world.submission_pods[run.place()] = Some(SubmissionPod {
                         uid: world.new_uid(),
                         run,
-                        // Until `spark-submit` has made an object, the decisions differ only in the message of the
-                        // status.
+                        // Whether `spark-submit` is pending or runs makes a difference only in messages, before it has
+                        // created an object.
                         stage: if self.config.setting.has_messages { Stage::Pending } else { Stage::Working },
                         terminating: false,
                         made: Made::Nothing,
@@ -64,8 +64,8 @@ impl Model {
         }
     }
 
-    /// Returns whether a submission waits until another run's pod, which has the name of its submission pod, is gone.
-    /// The submission gives up after a while.
+    /// Whether a submission waits for the deletion of another run's pod, which has the name of its submission pod. The
+    /// submission gives up after a while.
     pub fn waits_for_another(&self, world: &World, submission: Submission) -> bool {
         let Submission { run, progress, .. } = submission;
         let there = world.submission_pods[run.place()];
@@ -74,7 +74,7 @@ impl Model {
             && there.is_some_and(|pod| pod.run != run && pod.terminating)
     }
 
-    /// Adds all steps that may happen to submission pods.
+    /// Adds all steps of submission pods and of the namespace.
     pub fn submission_pods(&self, world: &World, out: &mut Vec<Edge>) {
         for place in 0..SUBMISSION_PODS {
             if let Some(pod) = world.submission_pods[place] {
@@ -84,7 +84,7 @@ impl Model {
         if !self.is_by_pod() {
             return;
         }
-        out.extend(heard_of_pods(world).map(|next| edge("the pods are heard of", next)));
+        out.extend(heard_of_pods(world).map(|next| edge("the watch reports the pods", next)));
         if world.application.life == Life::Alive
             && !world.is_closing
             && let Some(mut next) = world.troubled(Trouble::Closure)
@@ -92,7 +92,7 @@ impl Model {
             next.is_closing = true;
             out.push(edge("the namespace is deleted", next));
         }
-        out.extend(collected(world).map(|next| edge("its namespace deletes it", next)));
+        out.extend(collected(world).map(|next| edge("the application is deleted with its namespace", next)));
     }
 
     fn submission_pod(&self, world: &World, place: usize, pod: SubmissionPod, out: &mut Vec<Edge>) {
@@ -102,7 +102,7 @@ impl Model {
             next
         };
         out.extend(self.submission_pod_goes_on(world, place, pod));
-        // The pod is gone, or has failed, and its node has not ended `spark-submit` yet.
+        // The pod was deleted, or has failed, and its node has not killed `spark-submit` yet.
         let outlived = |world: &World| {
             let is_at_work = pod.stage == Stage::Working && !matches!(pod.made, Made::All(_));
             let mut next = world.troubled(Trouble::Orphan).filter(|_| is_at_work)?;
@@ -110,10 +110,11 @@ impl Model {
             Some(next)
         };
         if pod.terminating {
-            out.push(edge("a submission pod goes", without_submission_pod(world, place)));
+            out.push(edge("a submission pod is removed", without_submission_pod(world, place)));
             let outlived = outlived(world).filter(|_| world.orphan.is_none());
             out.extend(
-                outlived.map(|next| edge("a submission pod goes", without_submission_pod(&next, place))),
+                outlived
+                    .map(|next| edge("a submission pod is removed", without_submission_pod(&next, place))),
             );
             return;
         }
@@ -131,7 +132,7 @@ impl Model {
         {
             let next = change(&next, ended(Stage::Ended(Exit::Failed)));
             out.push(edge("spark-submit fails", next));
-            // Spark's client deletes the driver's pod again if a later step of the submission fails.
+            // Spark's client deletes the driver's pod if a later step of the submission fails.
             out.extend(taken_back(&next, pod.made).map(|next| edge("spark-submit fails", next)));
             out.extend(completed(&next, pod.made).map(|next| edge("spark-submit fails", next)));
         }
@@ -161,7 +162,7 @@ impl Model {
                 let files = world.config_maps[usize::from(run.ordinal)]?;
                 next.submission_pods[place] = Some(SubmissionPod { stage: Stage::Working, ..pod });
                 let broken =
-                    (files != run.spec).then(|| "spark-submit reads the files of another run".to_owned());
+                    (files != run.spec).then(|| "spark-submit reads the ConfigMap of another run".to_owned());
                 Some(Edge { step: "a submission pod starts", world: next, broken })
             }
             Stage::Working => {
@@ -171,14 +172,14 @@ impl Model {
                     Err(exit) => SubmissionPod { stage: Stage::Ended(exit), made: Made::Nothing, ..pod },
                 };
                 next.submission_pods[place] = Some(pod);
-                Some(Edge { step: "spark-submit goes on", world: next, broken })
+                Some(Edge { step: "spark-submit continues", world: next, broken })
             }
             Stage::Pending | Stage::Held | Stage::Ended(_) | Stage::Lost => None,
         }
     }
 
-    /// Creates the next object of a `spark-submit`. Returns the objects created so far, or how `spark-submit` ends; and
-    /// the invariant that is broken.
+    /// Creates the next object of a `spark-submit`. Returns the objects created so far, or the outcome of
+    /// `spark-submit`; and the invariant that is broken.
     pub fn spark_submit_makes(
         &self,
         world: &mut World,
@@ -203,7 +204,7 @@ impl Model {
         }
     }
 
-    /// Creates the driver's pod under this name. Returns the pod's uid, and the invariant that is broken.
+    /// Creates the driver's pod with this name. Returns the pod's uid, and the invariant that is broken.
     pub fn makes_driver(&self, world: &mut World, run: RunNo, name: usize) -> (u8, Option<String>) {
         let broken = self.a_driver_is_made(world, run, name).err();
         let uid = world.new_uid();
@@ -231,7 +232,7 @@ pub fn heard_of_pods(world: &World) -> Option<World> {
     (next != *world).then_some(next)
 }
 
-/// Returns the world in which the application is deleted together with its namespace.
+/// Returns the state in which the application is deleted because its namespace is. `None` if the namespace is not.
 pub fn collected(world: &World) -> Option<World> {
     let mut next = *world;
     next.application.life = Life::Deleted;
@@ -239,7 +240,7 @@ pub fn collected(world: &World) -> Option<World> {
     (world.is_closing && world.application.life == Life::Alive).then_some(next)
 }
 
-/// Returns the world in which `spark-submit` has made the driver's ConfigMap too before it ended.
+/// Returns the state in which `spark-submit` has created the driver's ConfigMap, too, before it ended.
 fn completed(world: &World, made: Made) -> Option<World> {
     let made = made.driver()?;
     let mut next = *world;
@@ -247,19 +248,20 @@ fn completed(world: &World, made: Made) -> Option<World> {
     Some(next)
 }
 
-/// Returns the world in which `spark-submit` has deleted the driver's pod that it had made.
+/// Returns the state in which `spark-submit` has deleted the driver's pod that it had created.
 fn taken_back(world: &World, made: Made) -> Option<World> {
     let made = made.driver()?;
     let mut next = *world;
     let mut drivers = next.drivers.iter_mut().flatten();
     let driver = drivers.find(|driver| driver.uid == made && !driver.terminating)?;
     driver.terminating = true;
-    // The status may name this driver already: the driver ran, or the watch had not reported the submission pod.
+    // The status may name this driver already, if the driver has started or the watch had not reported the submission
+    // pod.
     next.past.lost |= driver.run?.bit();
     Some(next)
 }
 
-/// Deletes a submission pod. A pod in which nothing runs is gone at once.
+/// Deletes a submission pod. One whose container has ended is removed immediately.
 pub fn delete(pod: &mut Option<SubmissionPod>) {
     *pod = pod.filter(SubmissionPod::may_go_on).map(|pod| SubmissionPod { terminating: true, ..pod });
 }
@@ -271,13 +273,13 @@ pub fn without_submission_pod(world: &World, place: usize) -> World {
 }
 
 impl World {
-    /// Returns the submission pods as the API server shows them.
+    /// Returns the submission pods as they are on the API server, without the objects that `spark-submit` has created.
     pub fn seen_submission_pods(&self) -> [Option<SubmissionPod>; SUBMISSION_PODS] {
         self.submission_pods.map(|pod| pod.map(|pod| SubmissionPod { made: Made::Nothing, ..pod }))
     }
 
-    /// Returns whether Kubernetes deletes the objects: the namespace is being deleted, or the application is deleted or
-    /// gone.
+    /// Whether Kubernetes deletes the application's objects: because the namespace or the application is being deleted,
+    /// or no longer exists.
     pub fn is_going(&self) -> bool {
         self.is_closing || self.application.life != Life::Alive
     }

@@ -1,7 +1,7 @@
-//! Defines a state of the model: the API server, its pods, the operator's memory and what may still go wrong, in about
-//! two hundred bytes.
+//! Defines a state of the model, in about two hundred bytes: the objects on the API server, the operator's memory, and
+//! the troubles that may still happen.
 //!
-//! What a state leaves out (times, names, messages) is hidden from the decision core too: see [`super::oracle`].
+//! Times, names and messages are not part of a state, so they must not influence the decisions: see [`super::oracle`].
 
 use crate::budget::{self, listed};
 pub use crate::decision::Doing;
@@ -10,37 +10,37 @@ pub use crate::decision::Doing;
 pub const NAMES: usize = 2;
 /// The number of specs that an application may have: see [`Application::spec`].
 pub const SPECS: usize = 3;
-/// The largest number of executors at the same time, of all runs together.
+/// The maximum number of executors at the same time, of all runs together.
 pub const EXECUTORS: usize = 2;
-/// The largest number of submission pods at the same time: those of two consecutive runs.
+/// The maximum number of submission pods at the same time: those of two consecutive runs.
 pub const SUBMISSION_PODS: usize = 2;
 
-/// A driver that is gone, if its end was seen: the number of its name, and its pod.
+/// A driver that no longer exists and whose end was observed: the number of its name, and its last pod.
 pub type Departed = Option<(u8, Pod)>;
 
 /// A state of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The application as the API server has it.
+    /// The application on the API server.
     pub application: Application,
-    /// The pods under the names that drivers have.
+    /// The pods with the names that drivers may have.
     pub drivers: [Option<Pod>; NAMES],
-    /// The last pod of each name that is gone, until the watch reports that it is gone.
+    /// The last deleted pod of each name, until the watch has reported its deletion.
     pub late: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
-    /// Each submission pod, in the place of its run: see [`RunNo::place`].
+    /// The submission pods, each at the index of its run: see [`RunNo::place`].
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The ConfigMaps that the operator has made, by the ordinals of runs: the spec that each was made for, or whose executors'
-    /// template was written into it since. A ConfigMap belongs to the driver or to the submission pod.
+    /// The ConfigMaps that the operator has created, by the ordinals of runs: the spec for which each was created, or
+    /// whose executors' template was written into it later. A ConfigMap belongs to the driver or to the submission pod.
     pub config_maps: [Option<u8>; 8],
-    /// The run of the group by which a batch scheduler places pods. All runs have the same name for it.
+    /// The run of the existing pod group of a batch scheduler. The groups of all runs have the same name.
     pub group: Option<RunNo>,
     /// Whether the namespace is being deleted.
     pub is_closing: bool,
     pub operator: Operator,
     pub orphan: Option<Orphan>,
-    /// A status that a killed operator has sent and that has not arrived, and whether the application has not changed
-    /// since.
+    /// A status whose request a killed operator has sent and which is still in flight, and whether the application has
+    /// not changed since.
     pub sent: Option<(u32, bool)>,
     pub past: Past,
     pub left: Budget,
@@ -49,12 +49,12 @@ pub struct World {
 /// A SparkApplication.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Application {
-    /// The number of the spec, 0 or 1; where edits may be for the next executor alone, 2 too, which differs from 0 in what only
-    /// the executors' template has.
+    /// The number of the spec: 0 or 1; with partial restart also 2, which differs from 0 only in a field of the
+    /// executors' template.
     pub spec: u8,
     pub generation: u8,
     pub suspend: bool,
-    /// The value of the annotation that asks for another run; 0 means that there is no annotation.
+    /// The value of the annotation that requests a rerun; 0 means that there is no annotation.
     pub rerun: u8,
     pub life: Life,
     /// The number of the status: see [`super::oracle::Oracle::facts`].
@@ -77,23 +77,24 @@ pub struct RunNo {
     pub spec: u8,
 }
 
-/// A pod under a driver's name.
+/// A pod with a driver's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pod {
     pub uid: u8,
-    /// The run that the pod belongs to; none if the pod belongs to another owner.
+    /// The run that the pod belongs to. `None` if the pod belongs to another owner.
     pub run: Option<RunNo>,
     pub phase: Phase,
     pub terminating: bool,
+    /// Whether the pod has the operator's finalizer.
     pub protected: bool,
-    /// Whether `spark-submit` has made the pod's ConfigMap.
+    /// Whether `spark-submit` has created the pod's ConfigMap.
     pub complete: bool,
-    /// The number of the executors' template that the driver is marked with, or [`NO_TEMPLATE`]: see
+    /// The number of the executors' template in the driver's annotation, or [`NO_TEMPLATE`]: see
     /// [`super::oracle::Oracle::template`].
     pub template: u8,
 }
 
-/// The mark of a driver whose template is being written.
+/// The annotation of a driver while its executors' template is being written.
 pub const NO_TEMPLATE: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -119,7 +120,7 @@ pub struct SubmissionPod {
     pub run: RunNo,
     pub stage: Stage,
     pub terminating: bool,
-    /// The objects that `spark-submit` has made so far. The operator does not see this.
+    /// The objects that `spark-submit` has created so far. The operator does not see this.
     pub made: Made,
 }
 
@@ -134,8 +135,7 @@ pub enum Stage {
     Working,
     /// The container of `spark-submit` has ended.
     Ended(Exit),
-    /// The pod has failed and the end of the container was never seen: the pod was evicted, or has outlived its
-    /// deadline.
+    /// The pod has failed, and no end of the container was reported: the pod was evicted, or has exceeded its deadline.
     Lost,
 }
 
@@ -148,14 +148,14 @@ pub enum Exit {
     DriverExists,
 }
 
-/// The objects that a `spark-submit` has made.
+/// The objects that a `spark-submit` has created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Made {
     Nothing,
     /// The driver's pod, with this uid.
     Pod(u8),
-    /// The driver's pod with this uid, and the driver's ConfigMap. `spark-submit` has yet to read a response, and
-    /// deletes the pod again if that fails.
+    /// The driver's pod with this uid, and the driver's ConfigMap. `spark-submit` has not read a response yet, and
+    /// deletes the pod if that fails.
     All(u8),
 }
 
@@ -172,9 +172,9 @@ impl Made {
 /// A submission that outlives the operator, or a `spark-submit` that outlives its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Orphan {
-    /// A submission that has outlived its operator, or that was ended just after it had sent a request.
+    /// A submission whose operator was killed while it was in progress.
     Submission(Submission),
-    /// A `spark-submit` whose pod is gone or has failed, and that its node has not ended yet.
+    /// A `spark-submit` whose pod was deleted or has failed, and that its node has not killed yet.
     SparkSubmit { run: RunNo, made: Made },
 }
 
@@ -194,26 +194,25 @@ pub struct Operator {
     /// The operator's copy of the application. `is_current` is whether the API server has the same application.
     pub application: Application,
     pub is_current: bool,
-    /// Whether the operator has written a status and waits until the watch reports it.
+    /// Whether the operator has written a status and does not reconcile until the watch has reported it.
     pub waits: bool,
     /// The operator's copies of the pods.
     pub drivers: [Option<Pod>; NAMES],
     pub executors: [Option<Executor>; EXECUTORS],
     pub submission_pods: [Option<SubmissionPod>; SUBMISSION_PODS],
-    /// The latest driver that is gone.
+    /// The last driver that had ended when it was deleted.
     pub departed: Departed,
-    /// The uid of the last driver that has ended according to a reconcile.
+    /// The uid of the last driver whose end a reconcile has observed.
     pub ended_driver: Option<u8>,
     pub submission: Option<Submission>,
     /// Whether the operator has written a status.
     pub has_written: bool,
-    /// The run for which the operator has created the objects that a driver can run without, such as a
-    /// PodDisruptionBudget.
+    /// The run for which the operator has created the auxiliary objects of a driver, such as a PodDisruptionBudget.
     pub made_for: Option<RunNo>,
     pub doing: Option<Doing>,
 }
 
-/// An object that the operator makes in the background: a driver, or a submission pod.
+/// A driver or a submission pod that the operator creates in the background.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Submission {
     pub run: RunNo,
@@ -226,15 +225,15 @@ pub struct Submission {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Progress {
-    /// Nothing was made.
+    /// No object was created yet.
     Begun,
-    /// The group was made.
+    /// The pod group was created.
     Grouped,
-    /// The ConfigMap was made.
+    /// The ConfigMap was created.
     HalfMade,
-    /// The pod was made too, and the operator does not know yet.
+    /// The pod was created, too, and the operator has not received the response yet.
     Made,
-    /// A pod with the driver's name existed already, and the operator does not know yet.
+    /// A pod with the driver's name existed already, and the operator has not received the response yet.
     Met,
     /// The driver or the submission pod exists.
     Succeeded,
@@ -254,11 +253,11 @@ pub struct Past {
     pub started: u32,
     pub succeeded: u32,
     pub failed: u32,
-    /// Runs whose driver was deleted by something other than the operator, or was lost with its node.
+    /// Runs whose driver was deleted by another party than the operator, or was lost with its node.
     pub lost: u32,
-    /// Runs of `lost` whose driver was gone before the run was recorded.
+    /// Runs of `lost` whose driver no longer existed when the run was not recorded yet.
     pub vanished: u32,
-    /// The number of pods that were created so far; each pod has its number as uid.
+    /// The number of pods that were created so far. The uid of a pod is its number.
     pub pods: u8,
 }
 
@@ -274,7 +273,7 @@ impl RunNo {
 }
 
 impl SubmissionPod {
-    /// Returns whether the `spark-submit` of this pod may still make a driver.
+    /// Whether the `spark-submit` of this pod may still create a driver.
     pub const fn may_go_on(&self) -> bool {
         matches!(self.stage, Stage::Pending | Stage::Held | Stage::Working)
     }
@@ -287,10 +286,13 @@ listed! {
         Edit,
         /// `suspend` is flipped.
         Suspend,
+        /// A user requests a rerun.
         Rerun,
+        /// A user deletes the application.
         Deletion,
         /// A user deletes the driver's pod, or the submission pod.
         Kill,
+        /// The node of a driver stops responding.
         NodeLoss,
         /// The operator is killed.
         Crash,
@@ -300,21 +302,22 @@ listed! {
         Refusal,
         /// A submission outlives its operator, or a `spark-submit` outlives its pod.
         Orphan,
+        /// A driver creates an executor.
         Executor,
         /// A submission pod cannot start yet.
         Hold,
-        /// A submission pod is evicted, or outlives its deadline.
+        /// A submission pod is evicted, or exceeds its deadline.
         Eviction,
         /// The namespace is deleted.
         Closure,
     }
 }
 
-/// The numbers of troubles that may still come.
+/// The numbers of troubles that may still happen.
 pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 impl World {
-    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
+    /// Returns this state with one trouble less in its budget. `None` if no trouble of this kind may happen any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         let mut left = self.left;
         // Executors do not count as trouble: only their number is limited.

@@ -1,8 +1,10 @@
-//! Checks that executors of Kubernetes' own gangs take the room of their placeholders, and nobody else does. Everything
-//! that can happen within some bounds while two applications exchange executors is explored, with a model of the API
-//! server, the scheduler, the operator's memory and a pod that waits for room.
+//! Checks that each executor of a gang of Kubernetes' own scheduler gets the node capacity of its placeholder pod, and
+//! that no other pod gets it. Everything that can happen within bounds while two applications exchange placeholders for
+//! executors is explored, with a model of the API server, the scheduler, the operator's memory and a pod of another
+//! owner that waits for capacity.
 //!
-//! The model begins once both gangs are placed. It leaves out requests that arrive after a new operator has begun.
+//! The model begins when the placeholders of both gangs are scheduled. It leaves out requests of a killed operator that
+//! arrive after a new operator has started.
 
 mod model;
 mod mutation;
@@ -18,13 +20,13 @@ use world::{
 };
 
 #[test]
-fn each_executor_takes_the_room_of_its_placeholder_in_any_world_within_reach() {
+fn each_executor_gets_the_capacity_of_its_placeholder_in_every_explored_state() {
     explore_all(&configs());
 }
 
 #[test]
 #[ignore = "takes long: make explore"]
-fn each_executor_takes_the_room_of_its_placeholder_in_any_world_within_wider_reach() {
+fn each_executor_gets_the_capacity_of_its_placeholder_with_more_troubles() {
     explore_all(&wide_configs());
 }
 
@@ -35,7 +37,7 @@ fn explore_all(configs: &[Config]) {
     }
 }
 
-/// A state that has the fingerprint of another one would not be explored.
+/// A state with the fingerprint of another one would not be explored.
 #[test]
 fn states_that_differ_only_in_the_order_of_changes_have_different_fingerprints() {
     let [config] = configs();
@@ -49,7 +51,7 @@ fn states_that_differ_only_in_the_order_of_changes_have_different_fingerprints()
 }
 
 #[test]
-fn a_bug_of_exchanges_that_is_made_on_purpose_is_found() {
+fn seeded_bugs_of_exchanges_are_found() {
     let [config] = configs();
     finds(&Mutation::ALL, |mutation| explore(&mut Model::new(&config, Some(mutation))));
 }
@@ -58,19 +60,19 @@ fn a_bug_of_exchanges_that_is_made_on_purpose_is_found() {
 const ONE_NODE: [[u8; 2]; 2] = [[0, 0], [0, 0]];
 const TWO_NODES: [[u8; 2]; 2] = [[0, 1], [1, 0]];
 
-/// Returns the exploration for which CI has time, in which the bugs that are made on purpose show. That of executors which their
-/// user deletes has twice as many states.
+/// Returns the exploration for CI, in which all seeded bugs are found. The one in which a user deletes executors has
+/// twice as many states.
 fn configs() -> [Config; 1] {
     let fault = Budget::new(1, &[(Crash, 1), (Fault, 1)]);
     [Config { name: "one node", nodes: ONE_NODE, lag: 1, budget: fault }]
 }
 
-/// Returns the explorations with more troubles, or more changes that the watch has yet to report.
+/// Returns the explorations with more troubles, or with a watch that is further behind.
 fn wide_configs() -> Vec<Config> {
     let faults = |most| Budget::new(most, &[(Crash, 1), (Fault, 1)]);
     let delay = Budget::new(1, &[(Delay, 1)]);
     let user = Budget::new(1, &[(Deletion, 1), (Eviction, 1)]);
-    // Crashes and faults on two nodes are those of late reports.
+    // Crashes and faults on two nodes are in the exploration of late reports.
     let user_or_delay = Budget::new(1, &[(Deletion, 1), (Eviction, 1), (Delay, 1)]);
     vec![
         Config { name: "one node, its user and evictions", nodes: ONE_NODE, lag: 1, budget: user },

@@ -1,8 +1,8 @@
-//! Defines what can happen next in a state, and which states and steps are wrong.
+//! Computes the steps that can follow a state, and checks the invariants.
 //!
-//! The scheduler is modelled after kube-scheduler 1.37: it tries a nominated pod on its node first, counts there all pods
-//! that are placed, also terminating ones, and all others that are nominated to the node, also gated ones; a pod that
-//! does not fit loses its nomination.
+//! The scheduler is modelled after kube-scheduler 1.37: it first tries a nominated pod on its node. There it counts all
+//! pods that are bound to the node, also terminating ones, and all other pods that are nominated for the node, also
+//! gated ones. A pod that does not fit loses its nomination.
 
 use super::{
     mutation::Mutation,
@@ -13,9 +13,9 @@ use crate::explorer::{self, Call, edge};
 
 pub struct Config {
     pub name: &'static str,
-    /// The node of each placeholder, of each application. A node has room for its placeholders and nothing else.
+    /// The node of each placeholder, by application. A node has capacity for its placeholders and nothing else.
     pub nodes: [[u8; PAIRS]; APPLICATIONS],
-    /// The largest number of changes that the watch has yet to report.
+    /// The maximum number of changes by which the watch may be behind.
     pub lag: usize,
     pub budget: Budget,
 }
@@ -37,8 +37,8 @@ impl<'a> Model<'a> {
         self.config.nodes[application as usize][pair as usize]
     }
 
-    /// Whether a node has room for a pod beside those that are placed or nominated there. `tried` is the place of the
-    /// pod if it is an executor.
+    /// Whether a node has capacity for one more pod than those that are bound to or nominated for it. `tried` is the
+    /// place of that pod if it is an executor.
     fn has_room(&self, world: &World, node: u8, tried: Option<Place>) -> bool {
         let mut room = -i32::from(world.rival == Some(node));
         for place in places() {
@@ -55,7 +55,7 @@ impl<'a> Model<'a> {
         room > 0
     }
 
-    /// The scheduler tries an executor.
+    /// The scheduler tries to schedule an executor.
     fn tried(&self, before: &World, place: Place) -> Option<Edge> {
         let Executor::Waiting { is_gated: false, nominated } = before.pair(place).executor else {
             return None;
@@ -68,23 +68,32 @@ impl<'a> Model<'a> {
             None => Executor::Waiting { is_gated: false, nominated: None },
         };
         let is_lost = nominated.is_none() || node != nominated;
-        // It takes no room but one that is given up.
+        // This is no violation if the placeholder's node and the node that the executor gets are excused.
         let is_excused =
             before.is_excused(self.home(place)) && node.is_none_or(|node| before.is_excused(node));
-        let broken =
-            (is_lost && !is_excused).then(|| "an executor is tried and its room is not free".to_owned());
-        (world != *before || broken.is_some()).then_some(Edge { step: "an executor is tried", world, broken })
+        let broken = (is_lost && !is_excused)
+            .then(|| "an executor does not get the capacity of its placeholder".to_owned());
+        (world != *before || broken.is_some()).then_some(Edge {
+            step: "an executor is scheduled",
+            world,
+            broken,
+        })
     }
 
-    /// The scheduler tries a pod of somebody else.
+    /// The scheduler tries to schedule the pod of another owner.
     fn rival_tried(&self, before: &World) -> Option<Edge> {
         let node = (0..NODES as u8).find(|node| self.has_room(before, *node, None));
         let node = node.filter(|_| before.rival.is_none())?;
-        let broken = (!before.is_excused(node)).then(|| "somebody takes the room of an executor".to_owned());
-        Some(Edge { step: "a rival is tried", world: World { rival: Some(node), ..*before }, broken })
+        let broken =
+            (!before.is_excused(node)).then(|| "another pod gets the capacity of an executor".to_owned());
+        Some(Edge {
+            step: "the other pod is scheduled",
+            world: World { rival: Some(node), ..*before },
+            broken,
+        })
     }
 
-    /// The operator observes and decides. Returns none if that changes nothing.
+    /// The operator observes and decides. `None` if that changes nothing.
     fn reconcile(&mut self, before: &World, application: usize, elapsed: Elapsed) -> Option<Edge> {
         let mut world = *before;
         let operator = &mut world.operator;
@@ -135,14 +144,14 @@ impl<'a> Model<'a> {
                     pairs[pair].placeholder = Placeholder::Terminating;
                 }
                 Act::DeletePlaceholder(_) => {}
-                Act::DeleteExecutor(_) => unreachable!("the run goes on"),
+                Act::DeleteExecutor(_) => unreachable!("the run does not end"),
             }
         }
         let done = doing.done + 1;
         let goes_on = call == Call::Answered && usize::from(done) < acts.len();
         world.operator.doing[application] = goes_on.then_some(Doing { done, ..doing });
         world.operator.is_awake[application] |= call != Call::Answered;
-        Some(edge(call.told(), world))
+        Some(edge(call.step(), world))
     }
 
     fn driver_creates(before: &World, application: usize) -> Option<Edge> {
@@ -162,7 +171,7 @@ impl<'a> Model<'a> {
         let (application, pair) = (usize::from(application), usize::from(pair));
         world.operator.pairs[application][pair] = now;
         world.operator.is_awake[application] = true;
-        Some(edge("a change is heard of", world))
+        Some(edge("the watch reports a change", world))
     }
 
     fn placeholder_goes(before: &World, place: Place) -> Option<Edge> {
@@ -170,7 +179,7 @@ impl<'a> Model<'a> {
         let placeholder = &mut world.pair_mut(place).placeholder;
         let is_going = *placeholder == Placeholder::Terminating;
         *placeholder = Placeholder::Gone;
-        is_going.then_some(edge("a placeholder goes", world))
+        is_going.then_some(edge("a placeholder is removed", world))
     }
 
     fn troubles(&mut self, world: &World, out: &mut Vec<Edge>) {
@@ -207,7 +216,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Returns the next step that needs no timer of minutes.
+    /// Returns a next step for which no timer of minutes has to elapse.
     fn soon(&mut self, world: &World) -> Option<Edge> {
         let goes_on = || (0..APPLICATIONS).find_map(|of| self.goes_on(world, of, Call::Answered));
         if let Some(edge) = Self::heard_of(world).or_else(goes_on) {
@@ -224,7 +233,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// The times after which timers of minutes elapse.
+/// The times after which the timers of minutes elapse.
 const LATE: [Elapsed; 4] = [Elapsed::Patience, Elapsed::Turn, Elapsed::Exchange, Elapsed::Wait];
 
 /// Returns an operator that has just started.
@@ -282,7 +291,7 @@ impl explorer::Model for Model<'_> {
             for application in 0..APPLICATIONS {
                 let Some(mut edge) = self.reconcile(world, application, elapsed) else { continue };
                 let is_late = edge.world.operator.doing[application].is_some() && world.excused == 0;
-                edge.broken = is_late.then(|| "only a timer of minutes helps".to_owned());
+                edge.broken = is_late.then(|| "progress needs a timer of minutes".to_owned());
                 return Some(edge);
             }
         }
@@ -299,15 +308,15 @@ impl explorer::Model for Model<'_> {
             match executor {
                 Executor::Placed(node) if node == self.home(place) || is_excused => {}
                 Executor::Deleted => {}
-                // Somebody has taken its room.
+                // The other pod has got its capacity.
                 Executor::Waiting { is_gated: false, .. } if is_excused && world.rival.is_some() => {}
-                executor => return Err(format!("nothing happens any more, and an executor is {executor:?}")),
+                executor => return Err(format!("in a state at rest, an executor is {executor:?}")),
             }
         }
         Ok(())
     }
 
-    fn tell(&self, before: &World, edge: &Edge) -> String {
+    fn describe(&self, before: &World, edge: &Edge) -> String {
         let mut story = edge.step.to_owned();
         for (was, is) in before.operator.doing.iter().zip(&edge.world.operator.doing) {
             if let (None, Some(doing)) = (was, is) {

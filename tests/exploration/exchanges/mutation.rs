@@ -1,5 +1,5 @@
-//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
-//! plan, or in what is remembered of it.
+//! Defines seeded bugs, which the exploration must find. Each changes the input of the decision core, its plan, or what
+//! the operator remembers of the plan.
 
 use crate::budget::listed;
 use batch_schedulers::{Exchanges, Recalled};
@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 listed! {
     pub enum Mutation {
-        /// The exchanges of other applications are not looked at.
+        /// The exchanges of other applications are ignored.
         OthersIgnored,
-        /// Nominations count only once the watch has reported them.
+        /// The operator's own nominations count only after the watch has reported them.
         DecisionsForgotten,
-        /// A placeholder that is being deleted counts as gone.
+        /// A placeholder that is being deleted counts as deleted.
         TerminatingTakenForGone,
-        /// No room is reserved for executors.
+        /// Executors are not nominated for nodes, so no capacity is reserved for them.
         NotNominated,
-        /// An application that waits for another one is not looked at again.
+        /// No timer is set for an application that waits for another one.
         NoTimer,
-        /// Placeholders whose executors are placed stay.
+        /// Placeholders are not deleted in a plan that nominates no executor.
         PlaceholdersLeft,
     }
 }

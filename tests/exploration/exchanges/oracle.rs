@@ -1,5 +1,5 @@
-//! Asks the decision core (`crates/plan`) each question once and keeps the answers, because the model asks the same
-//! question often.
+//! Calls the decision core (`crates/plan`) once for each input and keeps the results, because the model often needs the
+//! same decision.
 
 use super::{mutation::Mutation, world::*};
 use crate::template;
@@ -23,7 +23,7 @@ const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 const OTHER: &str = "6c1f0b5e-0000-4000-8000-000000000002";
 const RUN: &str = "run-1";
 
-/// A question: what the operator knows of the application that it decides about and of the other one.
+/// The input of a decision: what the operator knows of the application that it decides about and of the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Question {
     pub own: Known,
@@ -40,7 +40,7 @@ pub struct Known {
     pub nominations: Nominated,
 }
 
-/// An answer, in the form in which the model carries it out.
+/// The result of a decision, as the model represents it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub acts: Vec<Act>,
@@ -48,7 +48,7 @@ pub struct Answer {
     pub wake: Wake,
 }
 
-/// An action about the executor or the placeholder of a pair.
+/// An action on the executor or the placeholder of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Nominate { pair: usize, node: u8 },
@@ -90,7 +90,7 @@ impl Oracle {
         &self.answers[number as usize]
     }
 
-    /// Returns the number of the answer.
+    /// Returns the number of the result for this input: see [`Self::answer`].
     pub fn ask(&mut self, question: &Question) -> u32 {
         if let Some(number) = self.known.get(question) {
             return *number;
@@ -118,7 +118,7 @@ impl Oracle {
         let known = [(UID, question.own), (OTHER, question.other)];
         let others = pods(&question.other);
         let blockers = Blocker::among(others.iter()).into_iter().map(|blocker| (blocker.uid, then()));
-        // All that there is was seen at the beginning.
+        // All objects were first seen at the beginning.
         let mut memory = ExchangeMemory {
             waits: known.map(|(uid, known)| (uid.to_owned(), waits(&known))).into(),
             blockers: blockers.collect(),
@@ -144,7 +144,7 @@ impl Oracle {
     }
 }
 
-/// Returns what the operator remembers of an application. All executors wait since the beginning.
+/// Returns the operator's memory of an application. All executors have waited since the beginning.
 fn waits(known: &Known) -> Waits {
     let wait = |number: usize| {
         let nominated = known.nominations[number].map(node_name);
@@ -231,7 +231,7 @@ fn pod(what: &str, number: usize) -> PodSummary {
         name,
         application: Some("pi".to_owned()),
         submission_id: Some(RUN.to_owned()),
-        // Spark's numbers begin with 1.
+        // Spark numbers executors from 1.
         executor_id: Some(number as u64 + 1),
         controller: Some(Controller {
             kind: "SparkApplication".to_owned(),

@@ -1,5 +1,5 @@
 //! Defines a state of the model: the executors of two applications and their placeholders, the operator's memory, and
-//! what may still go wrong.
+//! the troubles that may still happen.
 
 use crate::budget::{self, listed};
 
@@ -7,29 +7,30 @@ pub const APPLICATIONS: usize = 2;
 /// The number of executors of each application.
 pub const PAIRS: usize = 2;
 pub const NODES: usize = 2;
-/// The largest number of changes that the watch has yet to report, in the widest exploration.
+/// The maximum number of changes by which the watch may be behind, in the widest exploration.
 pub const LAG: usize = 3;
 
-/// An application and one of its pairs. Not of the type `usize`, which the fingerprint of a state ignores.
+/// An application and one of its pairs. Its type is not `usize`, because the hasher of fingerprints ignores that type.
 pub type Place = (u8, u8);
 
 /// The pairs of one application.
 pub type Pairs = [Pair; PAIRS];
 
-/// The node to which the executor of each pair was nominated, if the watch has not reported that.
+/// The node for which the executor of each pair was nominated, as long as the watch has not reported that.
 pub type Nominated = [Option<u8>; PAIRS];
 
 /// A state of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The pods as the API server has them.
+    /// The pods on the API server.
     pub pairs: [Pairs; APPLICATIONS],
-    /// The changes that the watch has yet to report, the oldest first.
+    /// The changes that the watch has not reported yet, the oldest first.
     pub unheard: [Option<(Place, Pair)>; LAG],
     pub operator: Operator,
-    /// The node of a pod of another owner, which takes any room that is not held; none if the pod is not placed.
+    /// The node of a pod of another owner, which takes any capacity that is not reserved. `None` if the pod is not
+    /// bound to a node.
     pub rival: Option<u8>,
-    /// The nodes, one bit each, on which something has happened after which executors may lose their rooms.
+    /// The excused nodes, one bit each: because of a trouble there, their executors may lose their capacity.
     pub excused: u8,
     pub left: Budget,
 }
@@ -44,7 +45,7 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Placeholder {
     Placed,
-    /// The placeholder is being deleted, and its room is still taken.
+    /// The placeholder is being deleted, and still takes its capacity.
     Terminating,
     Gone,
 }
@@ -57,7 +58,7 @@ pub enum Executor {
         is_gated: bool,
         nominated: Option<u8>,
     },
-    /// The executor is placed on this node.
+    /// The executor is bound to this node.
     Placed(u8),
     /// The executor was deleted.
     Deleted,
@@ -76,9 +77,9 @@ pub struct Operator {
     pub pairs: [Pairs; APPLICATIONS],
     pub nominations: [Nominated; APPLICATIONS],
     pub doing: [Option<Doing>; APPLICATIONS],
-    /// Whether an application is to be looked at: its pods have changed, or its last reconcile has failed.
+    /// Whether an application is queued for a reconcile: its pods have changed, or its last reconcile has failed.
     pub is_awake: [bool; APPLICATIONS],
-    /// The time after which an application is looked at again although nothing changes.
+    /// The timer for the next reconcile of an application if nothing changes.
     pub wakes: [Wake; APPLICATIONS],
 }
 
@@ -98,15 +99,15 @@ pub enum Wake {
     Later,
 }
 
-/// The time that has elapsed since executors and drivers were created.
+/// The time that has elapsed since executors and drivers were created, compared with the timeouts of exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Elapsed {
     Nothing,
     /// Longer than an executor waits for other applications.
     Patience,
-    /// Longer than an executor lets others on its node go first.
+    /// Longer than an executor lets other executors of its node go first.
     Turn,
-    /// Longer than an executor waits for its room.
+    /// Longer than an executor waits for its capacity.
     Exchange,
     /// Longer than a placeholder waits for its executor.
     Wait,
@@ -119,20 +120,20 @@ listed! {
         Crash,
         /// A request of the operator fails, or its response is lost.
         Fault,
-        /// Timers elapse while a node or the operator is slow.
+        /// Timers elapse because a node or the operator is slow.
         Delay,
         /// An executor is deleted.
         Deletion,
-        /// A placeholder is deleted by somebody else.
+        /// A placeholder is deleted by another party than the operator.
         Eviction,
     }
 }
 
-/// The numbers of troubles that may still come.
+/// The numbers of troubles that may still happen.
 pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 impl World {
-    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
+    /// Returns this state with one trouble less in its budget. `None` if no trouble of this kind may happen any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         Some(Self { left: self.left.without(trouble)?, ..*self })
     }
@@ -153,7 +154,8 @@ impl World {
         &mut self.pairs[application as usize][pair as usize]
     }
 
-    /// Queues the changes since `before` for the watch. Returns false if the watch is more than `lag` changes behind.
+    /// Queues the changes since `before` for the watch. Returns false if the watch would be more than `lag` changes
+    /// behind.
     pub fn reports_changes_since(&mut self, before: &Self, lag: usize) -> bool {
         for place in places() {
             let now = self.pair(place);

@@ -1,10 +1,9 @@
-//! Checks that a schedule starts each slot (a moment at which it is due) once, whatever happens. Everything that can
-//! happen to one schedule within some bounds is explored, with a model of the API server, the operator's memory and the
+//! Checks that a schedule starts each slot (a time at which it is due) once, whatever happens. Everything that can
+//! happen to one schedule within bounds is explored, with a model of the API server, the operator's memory and the
 //! schedule's user.
 //!
-//! The model leaves out requests that are on their way for longer than a new operator takes to start, and an
-//! application that a user deletes before its start is recorded and while no operator knows of it: such an application
-//! is created again.
+//! The model leaves out requests that are in flight for longer than a new operator takes to start. It also allows that
+//! an application is created again if a user deletes it before its start is recorded and while no operator knows of it.
 
 mod model;
 mod mutation;
@@ -22,13 +21,13 @@ use serde_json::{Value, from_value};
 use world::{Budget, Trouble};
 
 #[test]
-fn no_slot_is_started_twice_in_any_world_within_reach() {
+fn no_slot_is_started_twice_in_any_explored_state() {
     explore_all(&configs(0));
 }
 
 #[test]
 #[ignore = "takes long: make explore"]
-fn no_slot_is_started_twice_in_any_world_within_wider_reach() {
+fn no_slot_is_started_twice_with_more_troubles() {
     explore_all(&configs(1));
 }
 
@@ -40,17 +39,18 @@ fn explore_all(configs: &[Config]) {
 }
 
 #[test]
-fn a_bug_of_schedules_that_is_made_on_purpose_is_found() {
+fn seeded_bugs_of_schedules_are_found() {
     let configs = configs(0);
     finds(&Mutation::ALL, |mutation| {
         let config = configs.iter().find(|config| config.finds.contains(&mutation));
-        let config = config.unwrap_or_else(|| panic!("no exploration is to find {mutation:?}"));
+        let config =
+            config.unwrap_or_else(|| panic!("{mutation:?} is not in the `finds` of any exploration"));
         explore(&mut Model::new(config, Some(mutation)))
     });
 }
 
-/// Returns the explorations in `tests/data/explorations-of-schedules.json`. `more` is the number of additional troubles, for
-/// which CI has no time.
+/// Returns the explorations in `tests/data/explorations-of-schedules.json`, with `more` troubles than there: these take
+/// too long for CI.
 fn configs(more: u8) -> Vec<Config> {
     let text = include_str!("../../data/explorations-of-schedules.json");
     let all: Vec<Value> = serde_json::from_str(text).unwrap();

@@ -1,4 +1,4 @@
-//! Computes which worlds follow from a world, and checks what must be true when nothing happens any more.
+//! Computes the states that can follow a state, and checks the invariants of states at rest.
 
 use super::{
     mutation::Mutation,
@@ -16,12 +16,12 @@ pub struct Config {
     pub name: String,
     /// The fields of the spec other than the schedule.
     pub spec: Value,
-    /// The moments that the clock may show, in seconds since the schedule was made.
+    /// The times that the clock may show, in seconds since the schedule was created.
     pub moments: Vec<i64>,
     /// Whether applications may fail.
     pub has_failures: bool,
     pub budget: Budget,
-    /// The bugs that this exploration has to find.
+    /// The seeded bugs that this exploration must find.
     pub finds: Vec<Mutation>,
 }
 
@@ -46,7 +46,7 @@ impl Model {
         self.config.spec["concurrencyPolicy"] != json!("Allow")
     }
 
-    /// Returns whether the status records that a run was made, or that it must not be made.
+    /// Whether the status records that a run was started, or that it must not be started.
     fn is_recorded(&self, world: &World, run: usize) -> bool {
         let status = self.oracle.status(world.schedule.status);
         if run < SLOTS {
@@ -56,15 +56,15 @@ impl Model {
         status.last_trigger.as_ref() == Some(&value) || world.schedule.trigger.to_string() != value
     }
 
-    /// Adds the steps that neither the operator nor the user takes.
+    /// Adds the steps of the watch, of the cluster and of the clock.
     fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
         for run in 0..RUNS {
             if let Some(next) = heard_of(world, run) {
-                out.push(edge("an application is heard of", next));
+                out.push(edge("the watch reports an application", next));
             }
             let Some(application) = world.applications[run] else { continue };
             if application.is_going {
-                out.push(edge("an application goes", gone(world, run)));
+                out.push(edge("an application is removed", gone(world, run)));
             }
             let ends = [(End::Completed, true), (End::Failed, self.config.has_failures)];
             for (end, _) in ends.into_iter().filter(|(_, can_be)| *can_be && application.end == End::Running)
@@ -75,19 +75,20 @@ impl Model {
             }
         }
         if world.pods != 0 {
-            out.push(edge("pods go", World { pods: 0, ..*world }));
+            out.push(edge("pods are removed", World { pods: 0, ..*world }));
         }
         if let Some(next) = heard_of_schedule(world) {
-            out.push(edge("the schedule is heard of", next));
+            out.push(edge("the watch reports the schedule", next));
         }
         if let Some(next) = heard_of_foreign(world) {
-            out.push(edge("a taken name is heard of", next));
+            out.push(edge("the watch reports a taken name", next));
         }
         if world.clock < self.oracle.last_moment() {
-            out.push(edge("the clock goes on", self.later(world)));
+            out.push(edge("time passes", self.later(world)));
         }
     }
 
+    /// Returns the state at the next time that the clock may show.
     fn later(&self, before: &World) -> World {
         let mut world = World { clock: before.clock + 1, ..*before };
         let is_known = self.oracle.status(before.schedule.status).suspended && before.schedule.suspend;
@@ -97,7 +98,7 @@ impl Model {
         world
     }
 
-    /// Returns whether the slot of this run becomes due when the clock advances by one moment.
+    /// Whether the slot of this run becomes due when the clock advances from the time number `clock` to the next one.
     fn comes(&self, clock: u8, run: usize) -> bool {
         !self.oracle.is_due(clock, run) && self.oracle.is_due(clock + 1, run)
     }
@@ -119,7 +120,7 @@ impl Model {
             world.schedule.suspend = !world.schedule.suspend;
         });
         if usize::from(world.schedule.trigger) < TRIGGERS {
-            change(Trouble::Trigger, "a run is asked for", &|world| world.schedule.trigger += 1);
+            change(Trouble::Trigger, "a run is triggered", &|world| world.schedule.trigger += 1);
         }
         for run in (0..RUNS).filter(|run| world.applications[*run].is_some_and(|one| !one.is_going)) {
             change(Trouble::Deletion, "an application is deleted", &|world| {
@@ -143,7 +144,7 @@ impl Model {
                 }
             });
         }
-        // The first list that a new operator gets may be as old as the copy of the killed operator.
+        // The first list of a new operator may be as old as the copy of the killed operator.
         for is_old in [false, true].into_iter().filter(|is_old| !(*is_old && world.operator.is_current)) {
             let step = if is_old { "a crash, and an old list" } else { "a crash" };
             change(Trouble::Crash, step, &|world| {
@@ -155,14 +156,14 @@ impl Model {
         }
     }
 
-    /// Returns whether a pass is under way that starts the application of this run, because the pass did not know of
-    /// the application when it began.
+    /// Whether the present reconcile starts the application of this run, because the operator did not know of that
+    /// application when the reconcile began.
     fn is_starting(&self, world: &World, run: usize) -> bool {
         let starts = |doing: Doing| self.oracle.decision(doing.plan).acts.contains(&Act::Start(run));
         world.operator.doing.is_some_and(starts)
     }
 
-    /// Returns whether the status shows that the schedule is valid and not suspended.
+    /// Whether the status shows that the schedule is valid and not suspended.
     fn is_in_force(&self, world: &World) -> bool {
         let status = self.oracle.status(world.schedule.status);
         status.schedule_state == ScheduleState::Scheduled && !status.suspended
@@ -179,7 +180,7 @@ impl explorer::Model for Model {
 
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
         if let Some(next) = self.pass(world) {
-            out.push(edge("a pass begins", next));
+            out.push(edge("a reconcile begins", next));
         }
         for call in Call::ALL {
             out.extend(self.go_on(world, call));
@@ -194,21 +195,21 @@ impl explorer::Model for Model {
         }
         for run in 0..RUNS {
             if let Some(next) = heard_of(world, run) {
-                return Some(edge("an application is heard of", next));
+                return Some(edge("the watch reports an application", next));
             }
             if world.applications[run].is_some_and(|application| application.is_going) {
-                return Some(edge("an application goes", gone(world, run)));
+                return Some(edge("an application is removed", gone(world, run)));
             }
         }
         if world.pods != 0 {
-            return Some(edge("pods go", World { pods: 0, ..*world }));
+            return Some(edge("pods are removed", World { pods: 0, ..*world }));
         }
         let heard = heard_of_schedule(world).or_else(|| heard_of_foreign(world));
         if let Some(next) = heard {
-            return Some(edge("the schedule is heard of", next));
+            return Some(edge("the watch reports the schedule or a taken name", next));
         }
         if let Some(next) = self.pass(world) {
-            return Some(edge("a pass begins", next));
+            return Some(edge("a reconcile begins", next));
         }
         for run in 0..RUNS {
             let running = world.applications[run].filter(|application| application.end == End::Running);
@@ -228,12 +229,12 @@ impl explorer::Model for Model {
                 let come = (0..SLOTS).filter(is_wanted).filter(is_new).map(bit).sum::<u8>();
                 next.past.wanted |= come & !world.foreign;
             }
-            edge("the clock goes on", next)
+            edge("time passes", next)
         })
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {
-        let wrong = |why: &str| Err(format!("nothing happens any more: {why}"));
+        let wrong = |why: &str| Err(format!("in a state at rest: {why}"));
         let status = self.oracle.status(world.schedule.status);
         let (now, text) = (self.oracle.now(world.clock), world.schedule.text);
         let is_valid = text < 2;
@@ -243,19 +244,19 @@ impl explorer::Model for Model {
             return wrong("the last edit is lost");
         }
         if status.pending_run.is_some() {
-            return wrong("a run waits");
+            return wrong("a run is still pending");
         }
         let trigger = Some(world.schedule.trigger).filter(|trigger| *trigger > 0);
         if status.last_trigger != trigger.map(|trigger| trigger.to_string()) {
             return wrong("a trigger is lost");
         }
         if world.past.wanted & !world.past.made != 0 {
-            return wrong("a slot was not started though all was well");
+            return wrong("a slot was not started although nothing went wrong");
         }
         if self.is_in_force(world) {
             let handled = status.handled_until.as_ref().unwrap().0;
             if slot_after(text, handled) <= now {
-                return wrong("a slot is not dealt with");
+                return wrong("a due slot was not handled");
             }
         }
         for (end, names) in [
@@ -270,16 +271,16 @@ impl explorer::Model for Model {
             let recorded = kept.iter().filter(|run| self.is_recorded(world, **run)).count();
             let kept: Vec<_> = kept.into_iter().map(|run| self.oracle.name(run).clone()).collect();
             if recorded > self.limit {
-                return wrong("more is kept than should be");
+                return wrong("more applications are kept than the history limit allows");
             }
             if *names != kept {
-                return wrong("the names of past runs are not true");
+                return wrong("the names of past runs in the status are wrong");
             }
         }
         Ok(())
     }
 
-    fn tell(&self, before: &World, edge: &Edge) -> String {
+    fn describe(&self, before: &World, edge: &Edge) -> String {
         let world = &edge.world;
         let mut story = format!("{} at {}", edge.step, self.oracle.now(world.clock));
         if let (None, Some(doing)) = (before.operator.doing, world.operator.doing) {
@@ -288,7 +289,7 @@ impl explorer::Model for Model {
         }
         if world.schedule.status != before.schedule.status {
             let status = self.oracle.status(world.schedule.status);
-            write!(story, "; its status is {}", serde_json::to_string(status).unwrap()).unwrap();
+            write!(story, "; status {}", serde_json::to_string(status).unwrap()).unwrap();
         }
         if (world.schedule, world.foreign) != (before.schedule, before.foreign) {
             write!(story, "; {:?}, names taken: {:b}", world.schedule, world.foreign).unwrap();
@@ -297,13 +298,13 @@ impl explorer::Model for Model {
             let all = world.applications.iter().enumerate();
             let there: Vec<_> =
                 all.filter_map(|(run, one)| one.map(|one| (run, one.end, one.is_going))).collect();
-            write!(story, "; there are {there:?}").unwrap();
+            write!(story, "; applications {there:?}").unwrap();
         }
         story
     }
 }
 
-/// Deletes an application. An application that has ended is gone at once.
+/// Deletes an application. One that has ended is removed immediately.
 pub fn go(world: &mut World, run: usize) {
     let application = &mut world.applications[run];
     *application = application
@@ -311,7 +312,7 @@ pub fn go(world: &mut World, run: usize) {
         .map(|application| Application { is_going: true, ..application });
 }
 
-/// Removes an application that is being deleted; if it was running, its pods live on.
+/// Removes an application that is being deleted. If it was running, its pods still exist.
 fn gone(before: &World, run: usize) -> World {
     let mut world = *before;
     let application = world.applications[run].take();
@@ -321,6 +322,7 @@ fn gone(before: &World, run: usize) -> World {
     world
 }
 
+/// Returns the state after the watch has reported the application of this run. `None` if the operator knows it already.
 fn heard_of(world: &World, run: usize) -> Option<World> {
     let mut next = *world;
     next.operator.hear(run, world.applications[run]);

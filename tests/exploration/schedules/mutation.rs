@@ -1,5 +1,5 @@
-//! Defines bugs that the exploration must find. Each bug is made on purpose: in the input of the decision core, in its
-//! plan, or in how the plan is carried out.
+//! Defines seeded bugs, which the exploration must find. Each changes the input of the decision core, its plan, or how
+//! the model carries out the plan.
 
 use crate::budget::listed;
 use api::ScheduledSparkApplication;
@@ -9,35 +9,36 @@ use schedules::{Action, Observed, Plan};
 
 listed! {
     pub enum Mutation {
-        /// An application is named after the moment at which it is created instead of its slot, and the operator does not
-        /// check whether the application of the slot was created already.
+        /// The name of an application does not depend on its slot but on the time of its creation, and the operator
+        /// does not check whether the application of the slot was created already.
         NamedByNow,
         /// An application is started without a check that the operator's copy of the schedule is current.
         NotCheckedLive,
-        /// Applications whose start is not recorded yet are pruned.
+        /// The history limit also deletes applications whose start is not recorded yet.
         UnrecordedPruned,
-        /// The operator forgets the applications that it has created and that are gone.
+        /// The operator forgets applications that it has created as soon as they no longer exist.
         DepartedForgotten,
+        /// The status is written before the actions are carried out.
         StatusBeforeActions,
-        /// The operator does not wait for pods of applications that are gone.
+        /// The operator does not wait for pods of applications that no longer exist.
         PodsIgnored,
-        /// An application that is being deleted counts as gone.
+        /// An application that is being deleted counts as deleted.
         GoingTakenForGone,
-        /// After an edit the slots are counted from now, even if a later moment is recorded because the clock was ahead.
+        /// After an edit, `handledUntil` is set to the present time, even if it was later because the clock was ahead.
         EditedFromNow,
-        /// That the schedule was suspended is not recorded.
+        /// The decision core does not see that the schedule was suspended before.
         SuspensionForgotten,
-        /// An application of another owner is taken for the schedule's own.
+        /// An application of another owner counts as the schedule's own.
         ForeignTakenForOurs,
-        /// The trigger that was acted on is not recorded.
+        /// A trigger that was handled is not recorded.
         TriggerNotNoted,
-        /// An application that is to be replaced is deleted although its own start is not recorded.
+        /// An application that is to be replaced is deleted although its own start is not recorded yet.
         UnrecordedReplaced,
-        /// Slots that were dealt with are not recorded.
+        /// `handledUntil` does not advance after slots were handled.
         HandledNotRecorded,
         /// After a lost response, the operator does not check whether the application was created.
         LostAnswerForgotten,
-        /// What becomes of a slot or a trigger is not counted.
+        /// The outcomes of slots and triggers are not counted.
         NotCounted,
     }
 }

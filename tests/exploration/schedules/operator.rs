@@ -1,5 +1,5 @@
-//! Models the operator in the four steps of `crates/controller/src/schedules`: observe, decide, act, record. Each is a
-//! step of the model, and anything may happen between two steps.
+//! Models the operator as in `crates/controller/src/schedules`: observe and decide, then each action, then the status.
+//! Each of these is a step of the model, and anything may happen between two steps.
 
 use super::{
     model::{Edge, Model, go},
@@ -11,7 +11,7 @@ use crate::{decision::Todo, explorer::Call};
 use serde_json::json;
 
 impl Model {
-    /// Begins a pass: the operator observes and decides. Returns none if there is nothing to do.
+    /// Begins a reconcile: the operator observes and decides. `None` if that changes nothing.
     pub fn pass(&mut self, before: &World) -> Option<World> {
         if before.operator.doing.is_some() || before.operator.waits {
             return None;
@@ -42,12 +42,12 @@ impl Model {
         Some(world)
     }
 
-    /// Carries out the next step of the pass that is under way.
+    /// Carries out the next step of the present reconcile.
     pub fn go_on(&self, before: &World, call: Call) -> Option<Edge> {
         let doing = before.operator.doing?;
         let decision = self.oracle.decision(doing.plan);
         if let Some(wrong) = &decision.wrong {
-            return Some(Edge { step: call.told(), world: *before, broken: Some(wrong.clone()) });
+            return Some(Edge { step: call.step(), world: *before, broken: Some(wrong.clone()) });
         }
         let starts = decision.acts.iter().any(|act| matches!(act, Act::Start(_)));
         let checks = starts && self.mutation != Some(Mutation::NotCheckedLive);
@@ -73,15 +73,15 @@ impl Model {
                 }
             };
         let goes_on = goes_on && call == Call::Answered && !is_last;
-        // The pass's own write has marked the schedule as changed, which does not count against the pass.
+        // The reconcile's own write has marked the schedule as changed, but does not make the decision outdated.
         let is_current = world.operator.doing.is_some_and(|doing| doing.is_current);
         let is_current = is_current || matches!(now, Todo::Write(_));
         world.operator.doing = goes_on.then_some(Doing { done: doing.done + 1, is_current, ..doing });
-        Some(Edge { step: call.told(), world, broken })
+        Some(Edge { step: call.step(), world, broken })
     }
 
-    /// Creates the application of the run `run`, unless an application of its name exists. `call` is the outcome of the
-    /// request. Returns false if the name belongs to another owner: then the pass ends.
+    /// Creates the application of the run, unless an application of its name exists. `call` is the outcome of the
+    /// request. Returns false if the name belongs to another owner, which ends the reconcile.
     fn start(&self, world: &mut World, run: usize, call: Call, broken: &mut Option<String>) -> bool {
         if world.foreign & bit(run) != 0 {
             return self.mutation == Some(Mutation::ForeignTakenForOurs);
@@ -100,14 +100,14 @@ impl Model {
         if self.runs_alone() {
             let runs = |other: &Application| other.end == End::Running;
             if world.applications.iter().flatten().any(runs) || world.pods != 0 {
-                *broken = Some("two run at once".to_owned());
+                *broken = Some("two applications run at once".to_owned());
             }
         }
         if world.past.made & bit(run) != 0 && world.past.forgotten & bit(run) == 0 {
-            *broken = Some("what was made is made again".to_owned());
+            *broken = Some("an application is created a second time".to_owned());
         }
         if world.past.barred & bit(run) != 0 {
-            *broken = Some("a slot is started that came while the schedule was suspended".to_owned());
+            *broken = Some("a slot is started that was due while the schedule was suspended".to_owned());
         }
         world.past.made |= bit(run);
         let made = Application { end: End::Running, is_going: false, made: world.clock };
@@ -124,14 +124,13 @@ impl Model {
             return false;
         }
         if there.end == End::Running && self.config.spec["concurrencyPolicy"] != json!("Replace") {
-            *broken = Some("what runs is deleted".to_owned());
+            *broken = Some("a running application is deleted".to_owned());
         }
         go(world, run);
         true
     }
 
-    /// Writes a status. The error says what is not true in the status, or why the status cannot follow the previous
-    /// one.
+    /// Writes a status. The error says what is wrong in the status, or why it must not follow the previous one.
     fn write(&self, world: &mut World, status: u32) -> Result<(), String> {
         let before = world.schedule.status;
         world.schedule.status = status;
@@ -144,7 +143,7 @@ impl Model {
             (0..RUNS).any(|run| self.oracle.name(run) == name && world.past.made & bit(run) != 0)
         };
         if named.is_some_and(|name| !made(name)) {
-            return Err("lastRunName names what was not made".to_owned());
+            return Err("lastRunName names an application that was not created".to_owned());
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Asks the decision core (`crates/schedules`) each question once and keeps the answers, because a model asks the same
-//! question a million times.
+//! Calls the decision core (`crates/schedules`) once for each input and keeps the results, because a model needs the
+//! same decision a million times.
 
 use super::{mutation::Mutation, world::*};
 use crate::{decision::Decision, explorer::Folding};
@@ -15,11 +15,11 @@ use schedules::{
 use serde_json::{Value, json};
 use std::{collections::HashMap, hash::BuildHasherDefault, time::Duration};
 
-/// The values of `spec.schedule` in the model: valid ones, which have slots in common, and an invalid one.
+/// The values of `spec.schedule` in the model: two valid ones, which have slots in common, and an invalid one.
 pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
-/// For each text, how many slots of the first text there are to each slot of this text.
+/// For each text: every how many slots of the first text it has a slot.
 const STRIDES: [usize; 3] = [1, 2, usize::MAX];
-/// 2026-01-01T00:00:00Z, the time at which the schedule is made.
+/// 2026-01-01T00:00:00Z, the time at which the schedule is created.
 const CREATED: i64 = 1_767_225_600;
 const PERIOD: i64 = 600;
 
@@ -36,20 +36,20 @@ pub struct Seen {
     pub has_pods: bool,
 }
 
-/// An action in the form in which the model carries it out.
+/// An action as the model represents it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Start(usize),
-    /// The run, and its application as it was seen when the plan was made.
+    /// The run, and its application as the decision saw it.
     Delete(usize, Application),
 }
 
 pub struct Oracle {
-    /// A schedule without the fields that change.
+    /// The schedule without the fields that change.
     bare: ScheduledSparkApplication,
     mutation: Option<Mutation>,
     policy: Policy,
-    /// The moments that a clock can show.
+    /// The times that the clock can show.
     moments: Vec<Timestamp>,
     statuses: Vec<Status>,
     status_numbers: HashMap<String, u32>,
@@ -121,19 +121,19 @@ impl Oracle {
         self.moments[usize::from(clock)]
     }
 
-    /// Returns the time up to which all slots are dealt with, as the time since the creation of the schedule.
+    /// Returns `handledUntil` of the status, as the time since the creation of the schedule.
     pub fn handled(&self, status: u32) -> SignedDuration {
         let until = self.status(status).handled_until.as_ref();
         until.map_or(SignedDuration::ZERO, |until| until.0.duration_since(at(CREATED)))
     }
 
-    /// Returns whether the clock shows a moment at or after the slot of this run.
+    /// Whether the slot of this run is due at the time number `clock`.
     pub fn is_due(&self, clock: u8, run: usize) -> bool {
         self.moments[usize::from(clock)] >= slot(run)
     }
 
-    /// Returns what the decision core asks for: the runs whose names it wants to be looked up, and whether it wants to
-    /// know if pods are alive.
+    /// Returns what the decision core needs to know: the runs whose names have to be looked up on the API server, and
+    /// whether pods of applications that no longer exist have to be looked up.
     pub fn asked(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> (u8, bool) {
         let key = (*schedule, clock, seen.applications);
         if let Some(asked) = self.asked.get(&key) {
@@ -147,7 +147,7 @@ impl Oracle {
         (runs, pods)
     }
 
-    /// Returns the number of the decision core's plan: see [`Self::decision`].
+    /// Returns the number of the decision core's plan for this input: see [`Self::decision`].
     pub fn next(&mut self, schedule: &Schedule, clock: u8, seen: &Seen) -> u32 {
         if let Some(plan) = self.known.get(&(*schedule, clock, *seen)) {
             return *plan;
@@ -190,7 +190,7 @@ impl Oracle {
         Decision { acts, status, writes: status != schedule.status, wrong }
     }
 
-    /// Checks a plan for mistakes that are mistakes in every state of the cluster.
+    /// Checks a plan for mistakes that do not depend on the state of the cluster.
     fn is_wrong(
         text: u8,
         real: &ScheduledSparkApplication,
@@ -202,7 +202,7 @@ impl Oracle {
         let is_idle = |status: &Status| status.suspended || status.reason.is_some();
         let but_for_time = Status { handled_until: before.handled_until.clone(), ..after.clone() };
         if is_idle(&before) && is_idle(after) && *after != before && but_for_time == before {
-            return wrong("nothing but the time is written");
+            return wrong("a status is written only for its time");
         }
         let is_in_force = real.spec.suspend != Some(true) && real.spec.schedule != TEXTS[2];
         let due = |after: Timestamp| {
@@ -219,13 +219,13 @@ impl Oracle {
             let Action::Start(application) = action else { continue };
             let Some(slot) = slot_of(application) else { continue };
             if slot > now {
-                return wrong("a slot is started before it is there");
+                return wrong("a slot is started before it is due");
             }
             if !is_in_force {
-                return wrong("a slot is started though the schedule is suspended or invalid");
+                return wrong("a slot is started although the schedule is suspended or invalid");
             }
             if slot <= since || due(slot) > 0 {
-                return wrong("another slot is started than the latest");
+                return wrong("a slot is started that is not the latest due one");
             }
         }
         let count = |outcome: &Outcome| match outcome {
@@ -237,26 +237,26 @@ impl Oracle {
         let until = after.handled_until.as_ref().unwrap().0;
         let left = due(until);
         if left != usize::from(after.pending_run.is_some()) {
-            return wrong("a slot that is left does not wait");
+            return wrong("a due slot is neither handled nor pending");
         }
         if due(since) + usize::from(is_triggered) != outcomes + left {
             return wrong("a slot is counted twice or never");
         }
         if outcomes > 0 && *after == before {
-            return wrong("what is counted is not recorded");
+            return wrong("outcomes are counted, but the status does not change");
         }
         let next = is_in_force.then(|| slot_after(text, now.max(until)));
         if after.next_run.as_ref().map(|next| next.0) != next {
-            return wrong("nextRun is not true");
+            return wrong("nextRun is wrong");
         }
         let sleep = plan.wake.map_or(SignedDuration::MAX, |wake| SignedDuration::try_from(wake).unwrap());
         if next.is_some_and(|next| sleep > next.duration_since(now) + SignedDuration::from_millis(1)) {
-            return wrong("the operator sleeps when a slot is due");
+            return wrong("the timer is later than the next slot");
         }
         Ok(())
     }
 
-    /// Checks that nothing more is planned once everything planned is carried out.
+    /// Checks that repeated decisions come to rest if each plan is carried out completely.
     fn comes_to_rest(
         &mut self,
         schedule: &Schedule,
@@ -276,7 +276,7 @@ impl Oracle {
                         let end = End::Running;
                         seen.applications[run] = Some(Application { end, is_going: false, made: clock });
                     }
-                    Act::Start(_) => return Err("what is started is started again at once".to_owned()),
+                    Act::Start(_) => return Err("an application is started again immediately".to_owned()),
                     Act::Delete(run, application) => {
                         seen.applications[run] = None;
                         seen.departed[usize::from(run >= SLOTS)] = Some((run as u8, application));
@@ -287,7 +287,7 @@ impl Oracle {
             seen.has_pods = false;
             decision = self.decide(&schedule, clock, &seen);
         }
-        Err("it plans and plans and does not come to rest".to_owned())
+        Err("repeated decisions do not come to rest".to_owned())
     }
 
     fn act(&self, action: &Action, seen: &Seen) -> Act {
@@ -362,12 +362,12 @@ pub fn slot(run: usize) -> Timestamp {
     at(CREATED + PERIOD * (run as i64 + 1))
 }
 
-/// Returns whether the schedule with this text has this slot.
+/// Whether the schedule with this text has the slot of this run.
 pub fn has_slot(text: u8, run: usize) -> bool {
     (run + 1).is_multiple_of(STRIDES[usize::from(text)])
 }
 
-/// Returns the first slot of a text after a moment.
+/// Returns the first slot of a text after a time.
 pub fn slot_after(text: u8, moment: Timestamp) -> Timestamp {
     (0..).filter(|run| has_slot(text, *run)).map(slot).find(|slot| *slot > moment).unwrap()
 }

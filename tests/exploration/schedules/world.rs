@@ -1,12 +1,12 @@
-//! Defines a state of the model: one schedule and its applications on the API server, the operator's memory, and what
-//! may still go wrong.
+//! Defines a state of the model: one schedule and its applications on the API server, the operator's memory, and the
+//! troubles that may still happen.
 
 use crate::budget::{self, listed};
 pub use crate::decision::Doing;
 
-/// The number of slots (moments at which the schedule is due) in an exploration.
+/// The number of slots (times at which the schedule is due) in an exploration.
 pub const SLOTS: usize = 4;
-/// The largest number of manual triggers.
+/// The maximum number of manual triggers.
 pub const TRIGGERS: usize = 2;
 /// The number of runs. Runs are numbered: slots first, then triggers.
 pub const RUNS: usize = SLOTS + TRIGGERS;
@@ -14,13 +14,13 @@ pub const RUNS: usize = SLOTS + TRIGGERS;
 /// A state of the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct World {
-    /// The time that the clock shows, as an index into the moments of the exploration.
+    /// The time that the clock shows, as an index into the times of the exploration.
     pub clock: u8,
     /// The schedule as the API server has it.
     pub schedule: Schedule,
     pub applications: [Option<Application>; RUNS],
-    /// The runs whose pods are alive although the application is gone; one bit per run, like all sets of runs in this
-    /// file.
+    /// The runs whose pods still exist although the application does not. One bit per run, like all sets of runs in
+    /// this file.
     pub pods: u8,
     /// The runs whose names are used by objects of other owners.
     pub foreign: u8,
@@ -41,7 +41,7 @@ pub struct Schedule {
     pub status: u32,
 }
 
-/// A SparkApplication that was made for a schedule.
+/// A SparkApplication that was created for a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Application {
     pub end: End,
@@ -64,11 +64,11 @@ pub struct Operator {
     /// The operator's copy of the schedule. `is_current` is whether the API server has the same schedule.
     pub schedule: Schedule,
     pub is_current: bool,
-    /// Whether the operator has written a status and waits until the watch reports it.
+    /// Whether the operator has written a status and does not reconcile until the watch has reported it.
     pub waits: bool,
     pub applications: [Option<Application>; RUNS],
     pub foreign: u8,
-    /// Runs whose applications the operator may have created: the responses to its requests were lost.
+    /// Runs whose applications the operator may have created, because the responses to its requests were lost.
     pub doubted: u8,
     /// The latest application for a slot and the latest for a trigger that the operator has known, each with its run.
     pub latest: [Option<(u8, Application)>; 2],
@@ -81,11 +81,12 @@ pub struct Past {
     pub made: u8,
     /// Runs whose application a user has deleted before its start was recorded.
     pub vanished: u8,
-    /// Runs of `vanished` of which no operator knows any more: they may be made again, which is a known limit.
+    /// Runs of `vanished` that no operator knows any more: their applications may be created again, which is a known
+    /// limit.
     pub forgotten: u8,
-    /// Slots that came while the schedule was suspended and its status showed that.
+    /// Slots that became due while the schedule was suspended and its status showed that: they must not be started.
     pub barred: u8,
-    /// Slots that came while nothing went wrong: their applications must be made.
+    /// Slots that became due while nothing went wrong: they must be started.
     pub wanted: u8,
 }
 
@@ -103,16 +104,16 @@ listed! {
         Fault,
         /// Another owner creates an object with the name of a run.
         Foreign,
-        /// The operator's clock is put back to the moment before.
+        /// The operator's clock is set back to the previous time.
         PutBack,
     }
 }
 
-/// The numbers of troubles that may still come.
+/// The numbers of troubles that may still happen.
 pub type Budget = budget::Budget<Trouble, { Trouble::ALL.len() }>;
 
 impl World {
-    /// Returns this world with one trouble less to come; none if no trouble of this kind may come any more.
+    /// Returns this state with one trouble less in its budget. `None` if no trouble of this kind may happen any more.
     pub fn troubled(&self, trouble: Trouble) -> Option<Self> {
         Some(Self { left: self.left.without(trouble)?, ..*self })
     }
@@ -127,7 +128,7 @@ impl World {
 }
 
 impl Operator {
-    /// Returns an operator that has just started, and whose copies are all current.
+    /// Returns an operator that has just started, with current copies of all objects.
     pub fn fresh(schedule: Schedule, applications: [Option<Application>; RUNS], foreign: u8) -> Self {
         let none = Self { schedule, is_current: true, foreign, ..Self::default() };
         (0..RUNS).fold(none, |mut operator, run| {
@@ -136,8 +137,8 @@ impl Operator {
         })
     }
 
-    /// Records an application in the operator's memory, as the watch or the response to the operator's own request
-    /// shows it.
+    /// Records an application in the operator's memory, as the watch or the response to the operator's own request has
+    /// it.
     pub fn hear(&mut self, run: usize, application: Option<Application>) {
         self.applications[run] = application;
         let Some(application) = application else { return };

@@ -200,10 +200,10 @@ async fn bad_input_is_reported_and_the_page_recovers_from_an_outage() {
         assert_eq!(shown.contains("You lack a right"), is_told, "{shown}");
     }
     for (path, words) in [
-        ("/applications/bad-input/none", "It is gone"),
+        ("/applications/bad-input/none", "It does not exist"),
         ("/schedules/bad-input/none", "You lack a right"),
         ("/logs/bad-input/none", "You lack a right"),
-        ("/ui/bad-input/none/", "It is gone"),
+        ("/ui/bad-input/none/", "It does not exist"),
         ("/ui/bad-input/pi/", "pi has no driver"),
         ("/applications/bad-input/pi%2F..%2Ftau", "that cannot be a name"),
         ("/nowhere", "There is no such page"),
@@ -291,7 +291,7 @@ async fn each_action_works_and_schedules_and_connect_servers_have_pages() {
             assert_eq!(object["spec"]["suspend"], is_suspended, "{object:#}");
         }
         let shown = page.get(&ada, &nightly).await;
-        assert_eq!(shown.contains("suspended, so nothing is made"), is_suspended, "{shown}");
+        assert_eq!(shown.contains("suspended, so no application is created"), is_suspended, "{shown}");
     }
     act(&pi, "rerun").await;
     act(&nightly, "trigger").await;

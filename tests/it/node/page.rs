@@ -104,7 +104,7 @@ fn edit_is_told(browser: &mut Browser, address: &str) {
     shows(browser, "It means the same as the present spec.");
     browser.evaluate("document.getElementById('spec').value += '\\ntimeToLiveSeconds: 3600\\n'");
     clicks(browser, "main form button", "takes effect now");
-    shows(browser, "What the next run would be made of");
+    shows(browser, "Objects of the next run");
     is_for_everybody(browser, "page-edit.png");
     let spec = kubectl(&["get", "sparkapp", "page-fails", "-o", "jsonpath={.spec.timeToLiveSeconds}"]);
     assert_eq!(spec, "");

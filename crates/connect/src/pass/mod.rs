@@ -1,7 +1,8 @@
-//! Decides about one SparkConnect: which objects it has, and whether its server works, rests, or is made anew.
+//! Decides about one SparkConnect: which objects it has, and whether its server runs, is suspended or asleep, or is
+//! replaced.
 
 mod record;
-mod rest;
+mod sleep;
 
 use crate::{
     Action, Found, Gateway, Observed, Plan, Policy, ServerPod,
@@ -24,22 +25,22 @@ use pods::Phase;
 use record::not_ready;
 use std::time::Duration;
 
-/// The pauses before a server that ended by itself is made anew: the first one, which doubles, and the longest one.
+/// The backoff before a server that ended by itself is created again: the first pause, which doubles, and the maximum.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// How long a server has to be ready before the next pause is the first one again.
+/// How long a server has to be ready before the backoff starts again from [`FIRST_PAUSE`].
 const STABLE: Duration = Duration::from_secs(600);
-/// The number of servers in a row that have to end by themselves until the state is `Failed`: programs that wait for `Ready`,
-/// such as Kubeflow's SDK, give up then, and one crash may be that of a node or of a package that could not be fetched. Three
-/// servers that end at once do so within a minute.
+/// The number of consecutive servers that end by themselves after which the state is `Failed`. Programs that wait for
+/// `Ready`, such as Kubeflow's SDK, give up at `Failed`, and a single crash may be due to a node or to a package that
+/// could not be downloaded. Three servers that end at once take less than a minute.
 const FAILURES: i32 = 3;
-/// How much later than its time of deletion a pod is deleted by force: its node is lost, and only that one can be made anew
-/// under the name.
+/// The time after a pod's `deletionTimestamp` when it is deleted by force: its node is lost, and the next server needs
+/// its name.
 const LOST: Duration = Duration::from_secs(60);
-/// The pause before the next look where no watch tells of a change.
+/// The pause before the next reconcile where no watch reports a change.
 const LATER: Duration = Duration::from_secs(30);
 
-/// Reasons of the condition `ServerPodReady` that several decisions have.
+/// Reasons of the condition `ServerPodReady` that are used more than once.
 mod reason {
     pub(super) const NOT_READY: &str = "ServerPodNotReady";
     pub(super) const CREATING: &str = "Creating";
@@ -48,7 +49,7 @@ mod reason {
     pub(super) const TERMINATING: &str = "Terminating";
 }
 
-/// The input of one decision, and the plan as far as it is made.
+/// The input of one decision, and the plan as far as it is complete.
 struct Pass<'a> {
     connect: &'a SparkConnect,
     seen: &'a Observed,
@@ -78,21 +79,21 @@ impl<'a> Pass<'a> {
         status.start_time.get_or_insert(Time(self.now));
         status.executors.clone_from(&self.seen.executors);
         if let Err(refusal) = validate(self.connect) {
-            // A server that runs goes on: nothing tells how it should be instead.
+            // A server that runs keeps running: an invalid spec does not say how to replace it.
             return self.stop("Invalid", &refusal.brief());
         }
         self.find_gateway();
-        self.find_address();
+        self.note_ingress();
         if self.lifetime_ends() {
             let note = "nobody has connected for ttlSecondsAfterIdle".to_owned();
             self.normal("SparkConnectDeleted", "Delete", note);
             self.plan.actions.push(Action::DeleteConnect);
             return;
         }
-        let taken = self.settle_objects();
+        let taken = self.plan_objects();
         if let Some(name) = taken {
             let why = format!(
-                "there is a {name} that this SparkConnect has not made: delete it, or choose another name"
+                "{name} exists and does not belong to this SparkConnect: delete it, or choose another name"
             );
             return self.stop("NameTaken", &why);
         }
@@ -115,6 +116,7 @@ impl<'a> Pass<'a> {
         Some((self.policy.gateway.as_ref()?, port))
     }
 
+    /// Records the gateway's port for this server, or sets the condition `GatewayMissing` if the spec needs a gateway.
     fn find_gateway(&mut self) {
         let (needed, known) = (self.connect.needs_gateway(), self.policy.gateway.is_some());
         let port = self.seen.gateway_port.filter(|_| needed && known);
@@ -123,15 +125,16 @@ impl<'a> Pass<'a> {
         let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
         self.note(GATEWAY_MISSING, is_missing.then_some(why), "SparkConnectGatewayMissing", "Expose");
         if is_missing && known {
-            // No watch tells that another SparkConnect has left its port.
+            // No watch reports that another SparkConnect has given up its port.
             self.wake_in(LONGEST_PAUSE);
         }
     }
 
-    fn find_address(&mut self) {
+    /// Sets the condition `IngressMissing` if the URL of the web UI is invalid.
+    fn note_ingress(&mut self) {
         let why = ui::without_address(self.connect, &self.policy.exposure);
-        let amiss = why.as_deref().map(|why| ("InvalidAddress", why));
-        self.note(INGRESS_MISSING, amiss, "SparkConnectIngressMissing", "Expose");
+        let problem = why.as_deref().map(|why| ("InvalidAddress", why));
+        self.note(INGRESS_MISSING, problem, "SparkConnectIngressMissing", "Expose");
     }
 
     /// Whether the SparkConnect controls the pod.
@@ -139,14 +142,15 @@ impl<'a> Pass<'a> {
         pod.summary.is_controlled_by(self.connect.metadata.uid.as_deref().unwrap_or_default())
     }
 
-    /// Plans the objects beside the pod. Returns the name of an object of somebody else that stands in the way.
-    fn settle_objects(&mut self) -> Option<ObjectKey> {
-        // EndpointSlices would lead the clients of a Service of somebody else to this server.
+    /// Plans the objects other than the pod. Returns the pod or object that has a name that is needed, if the
+    /// SparkConnect does not control it.
+    fn plan_objects(&mut self) -> Option<ObjectKey> {
+        // EndpointSlices of a Service that is not ours would lead its clients to this server.
         let service = ObjectKind::SERVICE.named(names::service(self.connect));
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);
         let server = self.seen.server.as_deref();
-        // The address of one that has ended may be that of another pod by now.
+        // The IP address of a pod that has ended may belong to another pod by now.
         let is_alive = |pod: &&ServerPod| {
             let has_ended = [Phase::Succeeded, Phase::Failed].contains(&pod.summary.phase);
             self.is_ours(pod) && !pod.summary.terminating && !has_ended
@@ -161,7 +165,8 @@ impl<'a> Pass<'a> {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
             match self.seen.objects.iter().find(|found| found.key == key) {
                 Some(found) if !found.is_ours => taken = taken.or(Some(key)),
-                // Endpoints that Kubernetes has made for a selector would stay.
+                // The Service is deleted and created again: without a selector, Kubernetes would keep the endpoints
+                // that it created for the old one.
                 Some(found) if found.has_selector && object["spec"]["selector"].is_null() => {
                     self.wake_in(Duration::from_secs(1));
                 }
@@ -177,7 +182,7 @@ impl<'a> Pass<'a> {
         taken
     }
 
-    /// Leaves the server as it is, because nothing can be made of the spec. One that is suspended goes all the same.
+    /// Leaves the server as it is, because the spec cannot be applied; but deletes one that is suspended.
     fn stop(&mut self, reason: &'static str, why: &str) {
         if self.connect.spec.suspend {
             return self.suspend();
@@ -196,7 +201,7 @@ impl<'a> Pass<'a> {
             None => self.without_pod(),
             Some(pod) if pod.summary.terminating => {
                 self.delete(pod);
-                // A pod that the operator has deleted is forgotten, and only awaited.
+                // The status does not name a pod that the operator itself has deleted.
                 let state = match self.plan.status.server.pod_name {
                     Some(_) => ConnectState::NotReady,
                     None => ConnectState::Provisioning,
@@ -214,11 +219,11 @@ impl<'a> Pass<'a> {
         if status.server_hash.as_ref() != Some(&hash) {
             status.restarts = 0;
         } else if let Some(rest) = pause {
-            // A pod that somebody has deleted meanwhile had ended before, which is counted already.
+            // If a user has deleted the ended pod during the backoff, its end is counted already.
             self.forget_pod();
             return self.await_next(rest);
         } else if let Some(name) = status.server.pod_name.clone() {
-            let message = Some(format!("pod {name} is gone: it was deleted, or its node is"));
+            let message = Some(format!("pod {name} no longer exists: it or its node was deleted"));
             let reason = Some("ServerGone".to_owned());
             return self.fail(ConnectFailure { reason, message, ..ConnectFailure::default() });
         }
@@ -231,24 +236,26 @@ impl<'a> Pass<'a> {
             status.last_restart_time = Some(Time(self.now));
             let name = names::server(self.connect);
             match status.restarts {
-                1.. => self.normal("SparkConnectRestarted", "Create", format!("server {name} is made anew")),
-                _ => self.normal(events::PROVISIONING, "Create", format!("server {name} is made")),
+                1.. => {
+                    self.normal("SparkConnectRestarted", "Create", format!("server {name} is created again"))
+                }
+                _ => self.normal(events::PROVISIONING, "Create", format!("server {name} is created")),
             }
         }
         self.forget_pod();
         self.plan.actions.push(Action::CreateServer(Box::new(server_pod(self.connect, self.policy))));
         self.wake_in(LATER);
         let (reason, why) = match (&self.seen.refused_object, &self.seen.refusal) {
-            // Whoever has applied the object has sent an event.
+            // The controller sent an event when it applied the object.
             (Some(why), _) => (reason::OBJECT_REFUSED, why.as_str()),
             (None, Some(why)) => {
                 if !was_refused {
-                    let note = format!("the server's pod is refused, and tried again: {why}");
+                    let note = format!("the server's pod was refused, and its creation is retried: {why}");
                     self.warn(events::PROVISIONING, "Create", note);
                 }
                 (reason::REFUSED, why.as_str())
             }
-            (None, None) => (reason::CREATING, "the server's pod is being made"),
+            (None, None) => (reason::CREATING, "the server's pod is being created"),
         };
         self.enter(ConnectState::Provisioning, reason, why);
     }
@@ -256,7 +263,8 @@ impl<'a> Pass<'a> {
     fn follow(&mut self, pod: &ServerPod) {
         let hash = server_hash(&self.connect.spec);
         let status = &mut self.plan.status;
-        // A hash of another version cannot be compared, and Kubeflow's operator has written none: such a server goes on.
+        // A hash of another version cannot be compared, and Kubeflow's operator writes none: such a server keeps
+        // running.
         let is_edited = [pod.hash.as_ref(), status.server_hash.as_ref()]
             .into_iter()
             .flatten()
@@ -264,7 +272,7 @@ impl<'a> Pass<'a> {
             .is_some_and(|known| *known != hash);
         if is_edited {
             status.restarts = 0;
-            let note = "the spec was edited: the server is made anew, which ends its sessions".to_owned();
+            let note = "the spec was edited: the server is replaced, which ends its sessions".to_owned();
             self.normal("SparkConnectEdited", "Replace", note);
             return self.replace(pod, "the spec was edited");
         }
@@ -324,7 +332,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Records whether the API server refuses the executors of a server that has none, and has them tried again later.
+    /// For a server without executors, sets or removes the condition `ExecutorsRefused` by the last trial, and
+    /// schedules the next one.
     fn note_executors(&mut self, server: &ServerPod) {
         let (seen, tries) = (self.seen, self.policy.tries_executors);
         let is_alone =
@@ -339,8 +348,8 @@ impl<'a> Pass<'a> {
             }
             _ => None,
         };
-        let amiss = why.as_ref().map(|(reason, why)| (reason.as_str(), why.as_str()));
-        self.note(EXECUTORS_REFUSED, amiss, "SparkConnectExecutorsRefused", "Follow");
+        let problem = why.as_ref().map(|(reason, why)| (reason.as_str(), why.as_str()));
+        self.note(EXECUTORS_REFUSED, problem, "SparkConnectExecutorsRefused", "Follow");
     }
 
     fn unready(&mut self, name: &str, why: &str) {
@@ -350,7 +359,7 @@ impl<'a> Pass<'a> {
         self.enter(ConnectState::NotReady, reason::NOT_READY, why);
     }
 
-    /// Records the end of a server, and replaces it when the pause is over. Its pod is kept until then, with its log.
+    /// Records that a server has ended, and replaces it after the backoff. Its pod is kept until then, for its log.
     fn ended(&mut self, pod: &ServerPod, why: String) {
         let summary = &pod.summary;
         let recorded = self.plan.status.last_failure.as_ref().and_then(|failure| failure.pod_uid.as_ref());
@@ -379,12 +388,16 @@ impl<'a> Pass<'a> {
         }
         let pause = pause(self.plan.status.restarts);
         let why = failure.message.as_deref().unwrap_or_default();
-        self.warn(events::FAILED, "Follow", format!("{why}; it is made anew in {} s", pause.as_secs()));
+        self.warn(
+            events::FAILED,
+            "Follow",
+            format!("{why}; the server is created again in {} s", pause.as_secs()),
+        );
         self.plan.status.last_failure = Some(ConnectFailure { time: Some(Time(self.now)), ..failure });
         self.await_next(pause);
     }
 
-    /// Waits until a server that has ended by itself is made anew.
+    /// Waits during the backoff after a server has ended by itself. Sets the state and the condition.
     fn await_next(&mut self, pause: Duration) {
         let status = &self.plan.status;
         let state = match status.state {
@@ -400,7 +413,8 @@ impl<'a> Pass<'a> {
         self.wake_in(pause);
     }
 
-    /// Returns the time until a server that has ended by itself is made anew; none if it is time.
+    /// Returns the rest of the backoff after a server has ended by itself. `None` if the next server may be created
+    /// now.
     fn pause(&self) -> Option<Duration> {
         let status = &self.plan.status;
         let ended = status.last_failure.as_ref().and_then(|failure| failure.time.as_ref())?;
@@ -408,14 +422,14 @@ impl<'a> Pass<'a> {
         (status.restarts > 0 && !pause.is_zero()).then_some(pause)
     }
 
-    /// Deletes a server, so that the next one can have its name.
+    /// Deletes the server's pod, so that the next one can have its name.
     fn replace(&mut self, pod: &ServerPod, why: &str) {
         self.forget_pod();
         self.delete(pod);
         self.enter(ConnectState::Provisioning, reason::TERMINATING, why);
     }
 
-    /// Deletes the pod, by force if it should have been gone for long.
+    /// Deletes the pod; by force if it still exists [`LOST`] after its `deletionTimestamp`.
     fn delete(&mut self, pod: &ServerPod) {
         let overdue = pod.deletion.map(|deletion| between(deletion, self.now));
         let force = overdue.is_some_and(|overdue| overdue >= LOST);
@@ -430,7 +444,7 @@ impl<'a> Pass<'a> {
         (self.plan.status.server.pod_name, self.plan.status.server.pod_ip) = (None, None);
     }
 
-    /// Sets the state, and the condition that says why.
+    /// Sets the state, and the condition `ServerPodReady` with its reason.
     fn enter(&mut self, state: ConnectState, reason: &str, why: &str) {
         let is_ready = state == ConnectState::Ready;
         let message = if is_ready { why.to_owned() } else { not_ready(why) };
@@ -442,7 +456,7 @@ impl<'a> Pass<'a> {
     }
 
     fn wake_in(&mut self, rest: Duration) {
-        // A millisecond more, so that it is not too early.
+        // One millisecond more, so that the reconcile does not run just before the time.
         let rest = rest + Duration::from_millis(1);
         self.plan.wake = Some(self.plan.wake.map_or(rest, |wake| wake.min(rest)));
     }

@@ -1,4 +1,4 @@
-//! Records what was decided: conditions of the status, and events that users see.
+//! Adds the events of a decision and sets the conditions of the status.
 
 use super::Pass;
 use api::excerpt;
@@ -6,12 +6,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use plan::events::{Event, Severity};
 
 impl Pass<'_> {
-    /// Adds an event that everything goes its way.
+    /// Adds an event of the type `Normal`.
     pub(super) fn normal(&mut self, reason: &'static str, action: &'static str, note: String) {
         self.plan.events.push(Event::new(Severity::Normal, reason, action, note));
     }
 
-    /// Adds an event about something that the user may have to mend.
+    /// Adds an event of the type `Warning`: the user may have to act.
     pub(super) fn warn(&mut self, reason: &'static str, action: &'static str, note: String) {
         self.plan.events.push(Event::new(Severity::Warning, reason, action, note));
     }
@@ -21,7 +21,7 @@ impl Pass<'_> {
         self.plan.status.true_condition(type_).is_some()
     }
 
-    /// Sets a condition. It keeps its time as long as it stays true, or false.
+    /// Sets a condition. Its `lastTransitionTime` changes only with its status.
     pub(super) fn set(&mut self, type_: &str, holds: bool, reason: &str, message: &str) {
         let status = &mut self.plan.status;
         let word = if holds { "True" } else { "False" };
@@ -46,15 +46,16 @@ impl Pass<'_> {
         self.plan.status.conditions.retain(|condition| condition.type_ != type_);
     }
 
-    /// Keeps a condition for as long as there is something amiss, a reason and a sentence, and warns of it once.
+    /// Sets the condition of this type to true while there is a `problem`, a reason and a sentence, and removes it
+    /// afterwards. Adds one warning when the condition becomes true.
     pub(super) fn note(
         &mut self,
         type_: &str,
-        amiss: Option<(&str, &str)>,
+        problem: Option<(&str, &str)>,
         event: &'static str,
         action: &'static str,
     ) {
-        let Some((reason, why)) = amiss else { return self.remove(type_) };
+        let Some((reason, why)) = problem else { return self.remove(type_) };
         if !self.is(type_) {
             self.warn(event, action, why.to_owned());
         }
@@ -62,7 +63,8 @@ impl Pass<'_> {
     }
 }
 
-/// Returns the message of a condition that a server is not ready, as Kubeflow's operator begins it.
+/// Returns the message of the condition `ServerPodReady` of a server that is not ready, with the beginning that
+/// Kubeflow's operator writes.
 pub(super) fn not_ready(why: &str) -> String {
     excerpt::explanation(format!("Server pod is not ready: {why}"))
 }

@@ -1,31 +1,32 @@
-//! Counts connections and decides whether there is room for one more: a crowd at one SparkConnect takes nobody else's.
+//! Counts connections and decides whether one more is allowed: many connections to one SparkConnect leave some for the
+//! others.
 
 use super::spark_connect::Uid;
 use parking_lot::Mutex;
 use prometheus_client::metrics::gauge::Gauge;
 use std::{collections::HashMap, sync::Arc};
 
-/// The most bytes that are read at once. The buffer for them exists only while they are passed on: an idle connection has
-/// none, where `tokio::io::copy_bidirectional` would keep one for each direction.
+/// The maximum number of bytes that are read at once. Their buffer exists only while they are forwarded: an idle
+/// connection has none, whereas `tokio::io::copy_bidirectional` would keep one for each direction.
 pub(crate) const CHUNK: usize = 64 << 10;
-/// The most bytes that the kernel keeps for one direction of one socket. Otherwise it may be 6 MiB, which count for the
-/// memory of the container, for each client and server that does not read. Within a cluster, where a packet takes less than
-/// a millisecond, this is more than 60 MB a second.
-pub(crate) const KEPT: usize = 64 << 10;
-/// The most bytes that a connection may have in memory: both directions of both sockets, for which the kernel reckons twice
-/// what it was told (socket(7)), and a chunk for each direction.
-const LARGEST: u64 = (4 * 2 * KEPT + 2 * CHUNK) as u64;
+/// The size of the kernel's buffer for one direction of one socket, in bytes. By default, it grows to 6 MiB for each
+/// client or server that does not read, and counts as memory of the container. With 64 KiB and the round trip of a
+/// cluster, less than a millisecond, a connection transfers more than 60 MB a second.
+pub(crate) const SOCKET_BUFFER: usize = 64 << 10;
+/// The maximum memory of a connection in bytes: the buffers for both directions of both sockets, which the kernel
+/// doubles (socket(7)), and a chunk for each direction.
+const CONNECTION_MEMORY: u64 = (4 * 2 * SOCKET_BUFFER + 2 * CHUNK) as u64;
 
-/// The greatest numbers of connections.
+/// The maximum numbers of connections: in total, and to one SparkConnect.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     pub in_all: usize,
     pub of_one: usize,
 }
 
-/// The room for connections. As long as half of it is free, a SparkConnect may have as many as [`Limit::of_one`]. The
-/// other half is divided into equal shares for the namespaces, and each of these into equal shares for its SparkConnects,
-/// which nobody else can take.
+/// Connection slots. While more than half of them are free, a SparkConnect may have up to [`Limit::of_one`]. The other
+/// half is reserved: it is divided into equal shares for the namespaces, and each of these into equal shares for the
+/// SparkConnects of the namespace.
 #[derive(Debug)]
 pub(crate) struct Room {
     limit: Limit,
@@ -42,7 +43,7 @@ struct Taken {
     sharing: HashMap<String, usize>,
 }
 
-/// The place of one connection, which is free again when this value is dropped.
+/// The slot of one connection. It is free again when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     room: Arc<Room>,
@@ -51,9 +52,10 @@ pub(crate) struct Place {
 }
 
 impl Taken {
-    /// Whether a SparkConnect with `own` connections has room in its share of `half`. Those of a namespace that has more
-    /// SparkConnects than places have the places of the namespace in common.
-    fn has_share(&self, half: usize, own: usize, namespace: &str) -> bool {
+    /// Whether a SparkConnect with `own` connections is below its guaranteed share. `half` is the number of reserved
+    /// slots, which are divided equally among the namespaces and then among the SparkConnects of each. If a namespace
+    /// has more SparkConnects than reserved slots, they share these slots first come, first served.
+    fn is_below_share(&self, half: usize, own: usize, namespace: &str) -> bool {
         let of_namespace = (half / self.sharing.len().max(1)).max(1);
         match of_namespace / self.sharing.get(namespace).copied().unwrap_or(1) {
             0 => self.of_namespace.get(namespace).is_none_or(|taken| *taken < of_namespace),
@@ -63,12 +65,12 @@ impl Taken {
 }
 
 impl Room {
-    /// Returns an empty room; `gauge` shows how many places are taken.
+    /// Returns a room in which all slots are free; `gauge` counts those that are taken.
     pub(crate) fn new(limit: Limit, gauge: Gauge) -> Arc<Self> {
         Arc::new(Self { limit, taken: Mutex::default(), gauge })
     }
 
-    /// Divides the room among SparkConnects in these namespaces from now on.
+    /// Divides the reserved slots among the SparkConnects that exist: `namespaces` yields the namespace of each.
     pub(crate) fn share<'n>(&self, namespaces: impl Iterator<Item = &'n str>) {
         let mut taken = self.taken.lock();
         taken.sharing.clear();
@@ -79,14 +81,15 @@ impl Room {
         taken.of_namespace.retain(|_, own| *own > 0);
     }
 
-    /// Returns a place for a connection to this SparkConnect; none if there is no room.
+    /// Returns a slot for a connection to this SparkConnect. `None` if it may not have one more.
     pub(crate) fn place(self: &Arc<Self>, uid: &Uid, namespace: &str) -> Option<Place> {
         let mut taken = self.taken.lock();
         let Limit { in_all, of_one } = self.limit;
         let half = in_all.div_ceil(2);
         let own = taken.of_one.get(uid).copied().unwrap_or_default();
         let needs_share = taken.all >= in_all - half;
-        if own >= of_one || taken.all >= in_all || needs_share && !taken.has_share(half, own, namespace) {
+        if own >= of_one || taken.all >= in_all || needs_share && !taken.is_below_share(half, own, namespace)
+        {
             return None;
         }
         taken.all += 1;
@@ -96,7 +99,7 @@ impl Room {
         Some(Place { room: Arc::clone(self), uid: Arc::clone(uid), namespace: namespace.to_owned() })
     }
 
-    /// Whether a connection to this SparkConnect has a place.
+    /// Whether any connection to this SparkConnect has a slot.
     pub(crate) fn has_any(&self, uid: &Uid) -> bool {
         self.taken.lock().of_one.get(uid).is_some_and(|own| *own > 0)
     }
@@ -114,12 +117,13 @@ impl Drop for Place {
     }
 }
 
-/// Returns how many of `wanted` connections there may be, with so many files and so much memory. Each connection has two
-/// sockets, and half of the files is left for ports and everything else, as is a quarter of the memory: whoever connects
-/// decides how much of it the connection takes.
-pub(crate) fn most(wanted: usize, files: Option<u64>, memory: Option<u64>) -> usize {
+/// Returns the number of connections to allow: `wanted`, or fewer if the limit of open files or of memory (in bytes) is
+/// too low, but at least one. Each connection has two sockets. Half of the files and a quarter of the memory are left
+/// for ports and everything else. Each connection counts with its maximum memory, because its client decides how much
+/// it takes.
+pub(crate) fn max_connections(wanted: usize, files: Option<u64>, memory: Option<u64>) -> usize {
     let by_files = files.map(|files| files / 4);
-    let by_memory = memory.map(|memory| (memory - memory / 4) / LARGEST);
+    let by_memory = memory.map(|memory| (memory - memory / 4) / CONNECTION_MEMORY);
     let most = by_files.into_iter().chain(by_memory).min().and_then(|most| usize::try_from(most).ok());
     wanted.min(most.unwrap_or(usize::MAX)).max(1)
 }
@@ -130,7 +134,7 @@ mod tests {
     use std::iter;
 
     #[test]
-    fn a_crowd_at_one_leaves_room_for_each_other() {
+    fn many_connections_to_one_spark_connect_leave_the_others_their_shares() {
         let room = Room::new(Limit { in_all: 40, of_one: 30 }, Gauge::default());
         let names = ["a", "b", "c", "d", "e"];
         room.share(names.into_iter());
@@ -138,7 +142,7 @@ mod tests {
         let crowd = |uid: &Uid| iter::from_fn(|| room.place(uid, uid)).collect::<Vec<_>>();
         let places: Vec<_> = uids.iter().map(crowd).collect();
         let counts: Vec<_> = places.iter().map(Vec::len).collect();
-        assert_eq!(counts, [20, 4, 4, 4, 4], "the first has half of the room, the others their shares");
+        assert_eq!(counts, [20, 4, 4, 4, 4], "the first has half of the slots, the others have their shares");
         assert_eq!(room.gauge.get(), 36);
         drop(places);
         assert_eq!((room.gauge.get(), room.has_any(&uids[0])), (0, false));
@@ -146,13 +150,14 @@ mod tests {
         let taken = room.taken.lock();
         assert!(
             taken.of_one.is_empty() && taken.of_namespace.is_empty(),
-            "nothing is kept of those that are gone"
+            "SparkConnects that are gone leave no entry"
         );
     }
 
-    /// Once, each SparkConnect had the same share, so that a tenant with thousands of them left one place to those of others.
+    /// If each SparkConnect had the same share, thousands of them in one namespace would leave one slot to those of
+    /// others.
     #[test]
-    fn a_namespace_with_many_has_no_more_than_its_share() {
+    fn a_namespace_with_many_spark_connects_has_only_the_share_of_one_namespace() {
         let room = Room::new(Limit { in_all: 40, of_one: 30 }, Gauge::default());
         room.share(iter::repeat_n("crowd", 98).chain(["b", "c"]));
         let of_crowd = (0..98).map(|number| Uid::from(number.to_string()));
@@ -165,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_alone_has_no_more_than_one_may_have_and_all_no_more_than_there_are() {
+    fn neither_one_spark_connect_nor_all_together_exceed_their_limits() {
         let room = Room::new(Limit { in_all: 3, of_one: 1 }, Gauge::default());
         let names: Vec<_> = (0..9).map(|number| number.to_string()).collect();
         room.share(names.iter().map(String::as_str));
@@ -181,9 +186,9 @@ mod tests {
         assert!(room.place(&Uid::from("b"), "b").is_some());
     }
 
-    /// Once, a tenant whose connections were not read filled the memory of the gateway, which ended the sessions of all.
+    /// Otherwise a tenant with connections that nobody reads could fill the gateway's memory, which ends all sessions.
     #[test]
-    fn there_are_no_more_connections_than_files_and_memory_bear() {
+    fn the_limits_of_open_files_and_memory_bound_the_number_of_connections() {
         for (files, memory, expected) in [
             (None, None, 10_000),
             (Some(4_096), None, 1_024),
@@ -191,7 +196,7 @@ mod tests {
             (Some(1 << 20), Some(16 << 30), 10_000),
             (None, Some(1 << 10), 1),
         ] {
-            assert_eq!(most(10_000, files, memory), expected, "{files:?} {memory:?}");
+            assert_eq!(max_connections(10_000, files, memory), expected, "{files:?} {memory:?}");
         }
     }
 }

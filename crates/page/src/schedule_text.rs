@@ -1,14 +1,14 @@
-//! Says in words when a schedule is due: `at 02:30 on Monday to Friday`.
+//! Describes in English when a schedule is due: `at 02:30 on Monday to Friday`.
 
 use cron::{Rhythm, Times, Values};
 use jiff::fmt::friendly::{Spacing, SpanPrinter};
 
 const DAYS: &str = "Sunday Monday Tuesday Wednesday Thursday Friday Saturday";
 const MONTHS: &str = "January February March April May June July August September October November December";
-/// The most times of a day that are listed one by one.
+/// The maximum number of times of a day that are listed one by one.
 const MOST_TIMES: u32 = 6;
 
-/// Returns the words for a rhythm: `at 02:30 on Monday to Friday`, `every 1h30m`.
+/// Returns the description of a rhythm: `at 02:30 on Monday to Friday`, `every 1h30m`.
 pub(crate) fn in_words(rhythm: &Rhythm) -> String {
     let printer = SpanPrinter::new().spacing(Spacing::None);
     match rhythm {
@@ -31,7 +31,8 @@ fn time_of_day(Times { minutes, hours, .. }: &Times) -> String {
     format!("{of_minutes} of {}", told(hours, 24, "every hour", "the hours"))
 }
 
-/// Returns the days; nothing for all of them. As in cron, either field will do if both name days.
+/// Returns the days and months, or an empty string for all of them. As in cron, if both day fields are restricted, a
+/// day that matches either is due.
 fn days(times: &Times) -> String {
     let Times { days_of_month, months, days_of_week, .. } = times;
     let named = |values: &Values, prefix: &str, word: &dyn Fn(u32) -> String| {
@@ -52,7 +53,7 @@ fn numbers(values: Values) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |value| values.bits >> value & 1 == 1)
 }
 
-/// Returns the values in words, three and more in a row as a range: `1, 3 to 5 and 9`.
+/// Returns the values as text, three or more consecutive ones as a range: `1, 3 to 5 and 9`.
 fn ranges(values: Values, word: impl Fn(u32) -> String) -> String {
     let numbers: Vec<_> = numbers(values).collect();
     let in_a_row = numbers.chunk_by(|one, next| one + 1 == *next);
@@ -74,7 +75,7 @@ mod tests {
     use cron::Schedule;
 
     #[test]
-    fn schedules_are_told_in_words() {
+    fn schedules_are_described_in_english() {
         let cases = include_str!("../../../tests/data/cron/words.json");
         for [schedule, words] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
             assert_eq!(in_words(&Schedule::parse(schedule).unwrap().rhythm), words, "{schedule}");

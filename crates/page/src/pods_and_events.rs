@@ -1,5 +1,5 @@
-//! Shows the pods and events of an application or a server, read with the caller's rights. Each is reduced to what is shown of it
-//! before the next one is looked at: hundreds of objects that are as large as etcd allows would fill the memory.
+//! Shows the pods and events of an application or a server, read with the caller's rights. Each object is reduced to
+//! its table row before the next one is parsed: hundreds of objects of etcd's maximum size would fill the memory.
 
 use super::{Bar, Result, Session, ago, log_of, now, table, trouble};
 use api::{Lenient, excerpt::beginning, names::label, spark_container_of};
@@ -19,21 +19,22 @@ use spark_operator_client::{
 };
 use std::cmp::Reverse;
 
-/// The most pods and events that are shown of one object.
+/// The maximum numbers of pods and of events that are shown for one object.
 const MOST: usize = 500;
-/// The most bytes of a text of a pod or an event that are shown. What the components of Kubernetes write has at most 4 KiB.
+/// The maximum size of a text of a pod or an event that is shown, in bytes. Texts by the components of Kubernetes have
+/// at most 4 KiB.
 const LONGEST: usize = 4 << 10;
-/// The most letters of a pod's name beside its bar. They are the last ones, by which executors differ.
+/// The maximum length of a pod's name beside its bar, in bytes: its end is shown, by which executors differ.
 const LONGEST_NAME: usize = 24;
 
-/// A pod as it is shown: the number of an executor, its bar if it has begun, and the cells of its row.
+/// A pod as it is shown: the number of an executor, the bar if the pod has started, and the cells of the row.
 type PodShown = (Option<u64>, Option<Bar>, Markup);
-/// An event as it is shown: when it was seen last, and the cells of its row.
+/// An event as it is shown: the time of its last occurrence, and the cells of the row.
 type EventShown = (Option<Timestamp>, Markup);
 
-/// Reads the pods of an object, which have its name in this label, and its events. Returns the bars of the pods, and what is
-/// shown of both.
-pub(crate) async fn traces(session: &Session, of: &ObjectMeta, label: &str) -> (Vec<Bar>, Markup) {
+/// Reads the pods of an object, which have its name in this `label`, and its events. Returns the bars of the pods, and
+/// the tables of both.
+pub(crate) async fn pods_and_events(session: &Session, of: &ObjectMeta, label: &str) -> (Vec<Bar>, Markup) {
     let of_pods = format!("{label}={}", of.name.as_deref().unwrap_or_default());
     let of_events = format!("involvedObject.uid={}", of.uid.as_deref().unwrap_or_default());
     let (pods, events) = join(
@@ -65,14 +66,15 @@ pub(crate) async fn traces(session: &Session, of: &ObjectMeta, label: &str) -> (
 
 fn table_of_events(mut events: Vec<EventShown>) -> Markup {
     if events.is_empty() {
-        let words = "There are no events any more: the cluster keeps them for an hour. The runs above keep why they ended.";
+        let words = "There are no events any more: the cluster keeps them for an hour. Conditions and runs are kept for longer: see above.";
         return html! { p { (words) } };
     }
     events.sort_by_key(|(last, _)| Reverse(*last));
     table("Latest first", &["When", "Type", "Reason", "Message"], events.into_iter().map(|(_, row)| row))
 }
 
-/// Returns what is shown of the objects that can be read in the namespace of an object, and whether there are more.
+/// Lists the objects of a kind in the namespace of an object. Returns what `shown` makes of those that can be parsed,
+/// and whether there are more.
 async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
     session: &Session,
     of: &ObjectMeta,
@@ -91,12 +93,12 @@ async fn list<K: Resource<DynamicType = ()> + DeserializeOwned, T>(
     Ok((found, is_cut))
 }
 
-/// Returns the beginning of a text of a tenant.
+/// Returns the beginning of a text that a tenant may have written, without control characters.
 fn text(text: Option<&str>) -> String {
     beginning(lines(text.unwrap_or_default()), LONGEST)
 }
 
-/// Returns what is shown of an event.
+/// Returns an event as it is shown.
 fn event(event: &Event) -> EventShown {
     let (last, times) = (summary::last_seen(event).map(|time| time.0), summary::times_seen(event));
     let kind = text(event.type_.as_deref());
@@ -109,7 +111,7 @@ fn event(event: &Event) -> EventShown {
     (last, row)
 }
 
-/// Returns what is shown of a pod.
+/// Returns a pod as it is shown.
 fn pod(pod: &Pod) -> PodShown {
     let summary = PodSummary::of(pod);
     let (status, spec) = (pod.status.as_ref(), pod.spec.as_ref());
@@ -134,7 +136,7 @@ fn pod(pod: &Pod) -> PodShown {
         td { (text(spec.and_then(|spec| spec.node_name.as_deref()))) }
         td.number {
             (restarts)
-            @if restarts > 0 { " " a href={ (log) "?previous=true" } { "log before" } }
+            @if restarts > 0 { " " a href={ (log) "?previous=true" } { "previous log" } }
         }
         td { (text(Some(&requests.join(", ")))) }
         td.number { (ago(began)) }
@@ -161,7 +163,7 @@ mod tests {
     use serde_json::{Value, from_value, json};
 
     #[test]
-    fn a_pod_says_why_it_waits_or_has_ended() {
+    fn a_pod_shows_why_it_waits_or_has_ended() {
         let shown = |status: Value| {
             let spec = json!({"containers": [{"name": "spark-kubernetes-driver", "resources": {"requests": {"cpu": "1", "memory": "2Gi"}}}]});
             let shown = json!({"metadata": {"name": "pi-driver"}, "spec": spec, "status": status});
@@ -196,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn events_that_are_gone_are_explained_and_text_of_others_stays_text() {
+    fn missing_events_are_explained_and_untrusted_text_is_escaped() {
         assert!(table_of_events(Vec::new()).into_string().contains("the cluster keeps them for an hour"));
         let told = json!({
             "metadata": {}, "involvedObject": {}, "type": "Warning", "reason": "<b>", "message": "a\nb", "count": 3,
@@ -208,9 +210,9 @@ mod tests {
         );
     }
 
-    /// Once, the objects of one page were in memory all together: 500 events, each of up to a megabyte.
+    /// Without the limit, 500 events could have a megabyte of text each.
     #[test]
-    fn a_long_text_is_cut_and_turns_no_words_around() {
+    fn a_long_text_is_truncated_and_direction_overrides_are_replaced() {
         let message = format!("\u{202e}a\n{}", "x".repeat(1 << 20));
         let told = json!({"metadata": {}, "involvedObject": {}, "message": message});
         let (last, row) = event(&from_value(told).unwrap());
