@@ -7,8 +7,7 @@ use super::{
     objects::{self, Encoded, InFlight, Maker},
 };
 use api::{
-    ObjectKey,
-    SparkApplication,
+    ObjectKey, SparkApplication,
     names::{annotation, finalizer},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};

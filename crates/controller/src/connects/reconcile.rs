@@ -457,6 +457,6 @@ mod tests {
         let connect: SparkConnect = from_value(server.objects.lock()[CONNECT].clone()).unwrap();
         assert_eq!(connect.state(), ConnectState::Failed);
         let why = server.objects.lock()[CONNECT]["status"]["conditions"][0]["message"].clone();
-        assert!(why.as_str().unwrap().contains("there is a Pod pi-server that "), "{why}");
+        assert!(why.as_str().unwrap().contains("Pod pi-server exists and does not belong to "), "{why}");
     }
 }
