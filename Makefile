@@ -151,11 +151,11 @@ soak-spark-settings:
 
 soak-faults: soak-programs
 	LONGEST=7200 SPARK_HOME=$$($(CLUSTER) spark-home --spark $(SPARK)) \
-		tests/tools/soak "faults, kills, outages" tests/tools/in-clusters soak soak::faults,soak::kills,soak::away,soak::switch
+		tests/tools/soak "faults, kills, outages" tests/tools/in-clusters soak soak::faults,soak::kills,soak::outage,soak::switch
 
 soak-measured: soak-programs build
 	OPERATOR=$(RELEASE)/spark-operator SPARKCTL=$(RELEASE)/sparkctl tests/tools/soak measured tests/tools/in-cluster soak \
-		cargo test $(IT) --test-threads=1 soak::rotation soak::turns soak::large soak::tenants soak::due_at_once soak::sparkctl_cost soak::page
+		cargo test $(IT) --test-threads=1 soak::rotation soak::fairness soak::large soak::tenants soak::due_at_once soak::sparkctl_cost soak::page
 
 soak-upgrade: soak-programs
 	PREVIOUS=$$(tests/tools/previous) tests/tools/soak upgrade tests/tools/in-cluster soak cargo test $(IT) soak::upgrade::replicas

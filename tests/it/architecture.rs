@@ -23,7 +23,7 @@ const IMPURE: [(&str, &str); 6] = [
     ("now()", CLOCK),
     ("new_v4", "randomness cannot be repeated: derive what is to be unique (crates/submission/src/run.rs)"),
 ];
-/// Modules of the standard library that they must not use.
+/// Modules of the standard library that the decision crates must not use, each with the place where such code belongs.
 const IMPURE_MODULES: [(&str, &str); 4] = [
     ("net", CALLS),
     ("env", "the environment is read into Settings, once, in settings.rs"),
@@ -39,7 +39,7 @@ const PURE: [&str; 14] = [
     "crates/validation/src",
 ];
 
-/// Packages of decisions that together use all others of them.
+/// Packages of decisions whose dependency trees together contain all other decision crates.
 const DECISIONS: [&str; 4] = [
     "spark-operator-application-metrics", "spark-operator-batch-schedulers", "spark-operator-connect",
     "spark-operator-schedules",
@@ -47,7 +47,8 @@ const DECISIONS: [&str; 4] = [
 /// Crates that must not be in the dependency trees of [`DECISIONS`], by their names in `cargo tree`.
 const NOT_FOR_DECISIONS: [&str; 7] =
     ["clap", "hyper", "kube-client", "kube-runtime", "rustls", "tokio", "tracing"];
-/// The most crates in the dependency tree of each, itself included; 77 in that of `plan` when this was written.
+/// Maximum number of crates in the dependency tree of each of [`DECISIONS`], itself included; 77 in that of `plan` when
+/// this was written.
 const MOST_CRATES_OF_DECISIONS: usize = 81;
 
 /// Prefixes of keys of labels, annotations and Spark's configuration, each after the quote that opens a string literal.
@@ -59,13 +60,14 @@ const NAMES: &str = "crates/api/src/names";
 /// The call that only the validation may make, and the folder of the validation.
 const VOUCHED: (&str, &str) = ("Validated::vouched", "crates/validation/src");
 
-/// Folders of the core, which names no extension: it calls those in a list, at the points that [`POINTS`] has.
+/// Folders of the core, which mentions no extension by name: it calls all of them through the trait in
+/// [`EXTENSION_TRAIT`].
 const CORE: [&str; 7] = [
     "crates/application-metrics/src", "crates/controller/src", "crates/plan/src", "crates/pods/src",
     "crates/schedules/src", "crates/submission/src", "crates/validation/src",
 ];
-const POINTS: &str = "crates/plan/src/extension.rs";
-/// Words that only extensions may contain: their crates, and what they are about.
+const EXTENSION_TRAIT: &str = "crates/plan/src/extension.rs";
+/// Words that only the code of extensions may contain: the names of their crates, and of what they are about.
 const OF_EXTENSIONS: [&str; 8] =
     ["batch_schedulers", "gang", "Gang", "PodGroup", "placeholder", "Placeholder", "volcano", "yunikorn"];
 
@@ -75,17 +77,17 @@ const NOT_FOR_OTHER_PROGRAMS: [&str; 9] = [
     "axum", "clap", "kube-runtime", "mimalloc", "procfs", "prometheus-client", "rcgen", "tracing-subscriber",
     "uuid",
 ];
-/// The most crates in the dependency tree of `client`, itself included. There were 128 when this was written, less than
-/// half of the crates of both programs.
+/// Maximum number of crates in the dependency tree of `client`, itself included. There were 128 when this was written,
+/// less than half of the crates of both programs.
 const MOST_CRATES_OF_CLIENT: usize = 135;
 
-/// The most lines of a source file. A longer file usually contains two subjects.
+/// Maximum number of lines of a source file. A longer file usually contains two subjects.
 const LONGEST_FILE: usize = 500;
 
 #[test]
 fn every_source_file_keeps_the_rules() {
     let files: Vec<_> = sources().into_iter().flat_map(|(_, files)| files).collect();
-    assert!(files.len() > 50, "only {} files were looked at", files.len());
+    assert!(files.len() > 50, "only {} files were checked", files.len());
     let of_file = |file: PathBuf| violations(file.to_str().unwrap(), &fs::read_to_string(&file).unwrap());
     let found: Vec<_> = files.into_iter().flat_map(of_file).collect();
     assert!(found.is_empty(), "\n{}", found.join("\n"));
@@ -155,8 +157,8 @@ fn a_planted_violation_is_found_and_an_innocent_file_is_not() {
     assert_eq!(violations("crates/plan/src/a.rs", innocent), Vec::<String>::new());
 }
 
-/// Returns a message for each violation of a rule in `text`, the content of the file `name`. The message has the line,
-/// as far as there is one, what is wrong, and the reason or the place where the code belongs.
+/// Returns a message for each violation of a rule in `text`, the content of the file `name`. The message has the line
+/// (1 for a rule about the whole file), what is wrong, and the reason or the place where the code belongs.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut report = |line: usize, what: &str| found.push(format!("{name}:{line}: {what}"));
@@ -174,11 +176,19 @@ fn violations(name: &str, text: &str) -> Vec<String> {
             }
         }
         if line.contains(VOUCHED.0) && !name.starts_with(VOUCHED.1) {
-            report(*number, &format!("`{}`: only {} has looked for mistakes", VOUCHED.0, VOUCHED.1));
+            report(
+                *number,
+                &format!("`{}`: only {} may call it, after it has found no mistake", VOUCHED.0, VOUCHED.1),
+            );
         }
         if CORE.iter().any(|folder| name.starts_with(folder)) {
             for word in OF_EXTENSIONS.iter().filter(|word| says(line, word)) {
-                report(*number, &format!("`{word}`: the core names no extension, and asks all by {POINTS}"));
+                report(
+                    *number,
+                    &format!(
+                        "`{word}`: the core mentions no extension: it calls all through {EXTENSION_TRAIT}"
+                    ),
+                );
             }
         }
         if is_pure(name) {
@@ -190,7 +200,7 @@ fn violations(name: &str, text: &str) -> Vec<String> {
     if is_pure(name) {
         let code = code.iter().map(|(_, line)| *line).collect::<Vec<_>>().join("\n");
         for (module, why) in IMPURE_MODULES {
-            // With an import of several items, whose names stand in braces.
+            // Also finds the module in an import of several items in braces.
             let mut imported = code.split("use std::").skip(1).filter_map(|rest| rest.split(';').next());
             if says(&code, &format!("std::{module}")) || imported.any(|items| says(items, module)) {
                 report(1, &format!("`std::{module}`: {why}"));

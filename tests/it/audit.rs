@@ -20,7 +20,7 @@ use std::{
 /// references that block the owner's deletion.
 const OF_OWNER_REFERENCES: &str = "/finalizers";
 
-/// A right that the audit logs do not show: whoever makes an object by server-side apply needs it, and the request is a PATCH.
+/// A right that no audit log shows: server-side apply needs `create` to create an object, but sends a PATCH.
 const OF_APPLY: (&str, &str, &str) = ("discovery.k8s.io", "endpointslices", "create");
 
 /// API group, resource with its subresource, and verb.
@@ -56,8 +56,9 @@ fn used(log: &str) -> BTreeSet<Right> {
     lines.map_while(Result::ok).filter_map(right).collect()
 }
 
-/// Returns all rights that the manifests grant when every flag that adds rights is set, but --enable-kubernetes-gangs:
-/// the API servers of this level are too old to be asked what it is for, and `soak::placeholders` looks at its rights.
+/// Returns all rights that the manifests grant when every flag that adds rights is set, except
+/// --enable-kubernetes-gangs: the API servers of this level are too old for gangs, and `soak::placeholders` checks
+/// those rights.
 fn granted() -> BTreeSet<Right> {
     granted_with(&[
         "--enable-driver-pdb", "--enable-resource-quota-enforcement", "--namespace-selector=any",
@@ -69,7 +70,7 @@ fn granted() -> BTreeSet<Right> {
 pub fn granted_with(flags: &[&str]) -> BTreeSet<Right> {
     let arguments = ["spark-operator", "manifests"].iter().chain(flags);
     let Command::Manifests(settings) = Flags::parse_from(arguments).command else {
-        unreachable!("`manifests` was asked for")
+        unreachable!("the subcommand is `manifests`")
     };
     let mut granted = BTreeSet::new();
     let words = |rule: &Value, field: &str| -> Vec<String> {

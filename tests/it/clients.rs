@@ -1,5 +1,5 @@
 //! Proves that no story of the lifecycle leads a program that reads applications to a wrong conclusion. Each file in
-//! `tests/data/clients` has what one program concludes from each state, read in its code.
+//! `tests/data/clients` has what one such program concludes from each state, according to its source code.
 
 use crate::{
     lifecycle::{Decided, steps},
@@ -12,14 +12,14 @@ use plan::{Driver, Plan};
 #[serde(deny_unknown_fields)]
 pub(crate) struct Client {
     pub(crate) client: String,
-    /// The repository, the file and the commit in which the conclusions are.
+    /// The repository, file and commit of the code that draws the conclusions.
     source: String,
-    /// The label without which it does not look at an application.
+    /// The label without which the program ignores an application; `None` if it ignores none.
     label: Option<String>,
-    /// The conclusion from each state; that of a new application is absent.
+    /// The conclusion from each state. The state of a new application is called `absent`.
     pub(crate) concludes: BTreeMap<String, Conclusion>,
-    /// The states that it takes for the end, which they may not be, and why that is left to it. Kubeflow's operator writes
-    /// the same states.
+    /// The states after which an application may continue, but which the program takes for final, each with the reason
+    /// why this is accepted. Kubeflow's operator writes the same states.
     #[serde(default)]
     early: BTreeMap<String, String>,
 }
@@ -29,14 +29,14 @@ pub(crate) struct Client {
 pub(crate) enum Conclusion {
     Waits,
     Works,
-    /// As it should be, whether it has ended or not.
+    /// Healthy, whether the application has ended or not.
     Well,
     Succeeded,
     Failed,
 }
 
 impl Conclusion {
-    /// Whether this may be concluded from an application with this status.
+    /// Whether this conclusion is right for an application with this status.
     fn fits(self, status: &SparkApplicationStatus) -> bool {
         let is_stalled = || status.conditions.iter().any(|it| it.type_ == condition::STALLED);
         match status.application_state.state {
@@ -50,22 +50,26 @@ impl Conclusion {
 }
 
 #[test]
-fn no_client_takes_anything_for_the_end_but_the_end() {
+fn no_client_takes_an_application_for_ended_before_it_has_ended() {
     let clients = clients();
     let (wrong, early) = conclusions(&clients, &steps());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let known = clients.iter().flat_map(|Client { client, early, .. }| {
         early.keys().map(move |state| (client.as_str(), state.clone()))
     });
-    assert_eq!(early, known.collect::<BTreeSet<_>>(), "what is left to clients is what happens");
+    assert_eq!(
+        early,
+        known.collect::<BTreeSet<_>>(),
+        "the `early` states of the clients are those that occur"
+    );
 }
 
-/// Returns the wrong conclusions, and the states from which clients conclude an end that is left to them.
+/// Returns the wrong conclusions, and each client and state whose conclusion is wrong but listed as `early`.
 fn conclusions<'c>(clients: &'c [Client], steps: &[Decided]) -> (Vec<String>, BTreeSet<(&'c str, String)>) {
     let (mut wrong, mut early) = (Vec::new(), BTreeSet::new());
     for (context, application, _, Plan { status, .. }) in steps {
         let status_json = json!(status);
-        // Argo CD and Prefect fail where a status has none.
+        // Argo CD and Prefect fail where a status has no `applicationState`.
         let state = &status_json["applicationState"];
         assert!(state.is_object(), "{context}: {status_json}");
         let state = state["state"].as_str().unwrap_or("absent");
@@ -105,7 +109,8 @@ fn states_that_mislead_kueue_are_found() {
     assert!(gives_back(&steps).iter().any(|(_, is_gone)| !is_gone));
 }
 
-/// kubernetes-sigs/cli-utils, pkg/kstatus/status/generic.go, 321951179c8f76296f4e5a6bd2b9d1f15aeb3f95.
+/// The rules of kstatus: kubernetes-sigs/cli-utils, pkg/kstatus/status/generic.go,
+/// 321951179c8f76296f4e5a6bd2b9d1f15aeb3f95.
 #[test]
 fn flux_and_helm_see_each_application_as_it_is() {
     for (context, application, _, Plan { status, .. }) in steps() {
@@ -131,7 +136,8 @@ fn kueue_gives_no_quota_away_before_the_pods_are_gone() {
     assert!(!given.is_empty() && given.iter().all(|(_, is_gone)| *is_gone), "{given:?}");
 }
 
-/// Returns the steps in which Kueue gives the quota of an application to another one, each with whether its pods are gone.
+/// Returns the steps in which Kueue gives the quota of an application to another one, each with whether the pods of the
+/// former are gone.
 fn gives_back(steps: &[Decided]) -> Vec<(&str, bool)> {
     let mut given = Vec::new();
     for (context, application, seen, Plan { status, .. }) in steps {
@@ -145,7 +151,7 @@ fn gives_back(steps: &[Decided]) -> Vec<(&str, bool)> {
     given
 }
 
-/// Kueue gives an application minutes (`waitForPodsReady`) until `status.executorState` has as many executors that run or have
+/// Kueue waits some minutes (`waitForPodsReady`) until `status.executorState` has as many executors that run or have
 /// completed as `spec.executor.instances` says.
 #[test]
 fn kueue_sees_within_a_second_that_executors_run() {
@@ -164,9 +170,10 @@ fn kueue_sees_within_a_second_that_executors_run() {
     assert!(collected > 0);
 }
 
-/// Airflow labels a driver that it has followed to its end (`already_checked`), also where no webhook answers.
+/// Airflow adds a label (`already_checked`) to a driver that it has followed to its end, which must not depend on a
+/// webhook that may be down.
 #[test]
-fn nobody_reviews_the_labels_that_airflow_gives_to_a_driver() {
+fn no_webhook_reviews_the_labels_that_airflow_adds_to_a_driver() {
     let configurations = documents("manifests/webhook/pods.yaml");
     let webhooks = configurations.iter().flat_map(|it| it["webhooks"].as_array().into_iter().flatten());
     let rules = webhooks.flat_map(|webhook| webhook["rules"].as_array().into_iter().flatten());

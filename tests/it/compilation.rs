@@ -1,4 +1,4 @@
-//! Compares what is compiled for the operator with its budget, and for its demonstration with what is compiled for tests.
+//! Compares the crates that the operator is compiled from with a budget, and those of the demo with those of the tests.
 
 use crate::{
     architecture::cargo,
@@ -13,9 +13,9 @@ fn compiled(arguments: &[&str]) -> BTreeSet<String> {
     text.lines().map(|line| line.trim_end_matches(" (*)").replace(" (proc-macro)", "")).collect()
 }
 
-/// An operator took 31 minutes to compile on an empty machine, because nothing counted what it compiles.
+/// Without a budget, the operator once took 31 minutes to compile on a machine with an empty cache.
 #[test]
-fn the_operator_is_compiled_from_no_more_crates_than_it_was() {
+fn the_operator_is_compiled_from_no_more_crates_than_its_budget() {
     let crates = compiled(&["--package", "spark-operator", "--edges", "normal,build"]);
     let names: BTreeSet<_> = crates.iter().map(|line| line.split(" [").next().unwrap()).collect();
     #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
@@ -26,7 +26,7 @@ fn the_operator_is_compiled_from_no_more_crates_than_it_was() {
 /// `make demo` builds the operator alone, `make test` the operator and tests: cargo compiles a crate twice if the two
 /// need different features of it.
 #[test]
-fn what_the_demo_compiles_the_tests_do_not_compile_again() {
+fn tests_compile_no_crate_of_the_demo_a_second_time() {
     let for_demo = compiled(&["--workspace", "--edges", "normal,build"]);
     let for_tests = compiled(&["--workspace", "--edges", "normal,build,dev"]);
     let name = |line: &String| line.split(" [").next().unwrap().to_owned();

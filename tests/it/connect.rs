@@ -1,5 +1,6 @@
-//! Tests the decisions about servers of Spark Connect. Each folder in `tests/data/connect` is a SparkConnect with the objects
-//! that it consists of, each file a story of a server, step by step. Stories that need more are told in code.
+//! Tests the decisions about servers of Spark Connect. Each folder in `tests/data/connect` is a SparkConnect with the
+//! objects that the operator creates for it, each file the story of a server, step by step. Stories that such a file
+//! cannot express are in code.
 
 use crate::prelude::*;
 use api::{
@@ -43,7 +44,7 @@ fn a_server_consists_of_the_objects_that_its_case_says() {
     golden.finish();
 }
 
-/// A server and what has become of it.
+/// A server, its observed state and the last plan.
 struct Story {
     connect: SparkConnect,
     seen: Observed,
@@ -65,7 +66,7 @@ impl Story {
         Self { connect, seen, policy, now, plan }
     }
 
-    /// Lets time pass, and the operator look again, which records the plan.
+    /// Lets time pass, reconciles, and records the status of the plan.
     fn after(&mut self, seconds: i64) -> &Plan {
         self.now += SignedDuration::from_secs(seconds);
         self.plan = next(&self.connect, &self.seen, self.now, &self.policy);
@@ -79,14 +80,14 @@ impl Story {
         self.connect.spec = serde_json::from_value(object).unwrap();
     }
 
-    /// The pod that the last plan creates, in this phase.
+    /// Lets the pod that the last plan creates exist, in this phase, and returns it.
     fn pod(&mut self, uid: &str, phase: Phase) -> &mut ServerPod {
         assert!(self.creates(), "{:?}", self.plan);
         self.seen.server = Some(Box::new(ServerPod { hash: self.hash(), ..server(uid, phase) }));
         self.seen.server.as_deref_mut().unwrap()
     }
 
-    /// Returns the hash of the pod that the last plan creates, else that of the pod that is there.
+    /// Returns the hash of the pod that the last plan creates, or else that of the existing pod.
     fn hash(&self) -> Option<String> {
         match self.plan.actions.last() {
             Some(Action::CreateServer(pod)) => {
@@ -101,12 +102,12 @@ impl Story {
         story.after(0);
         story.pod("1", Phase::Running).is_ready = true;
         story.after(1);
-        assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
+        assert_eq!(story.reported(), (ConnectState::Ready, "ServerPodReady", vec!["SparkConnectReady"]));
         story
     }
 
-    /// Returns the state, the reason of the condition and the reasons of the events.
-    fn told(&self) -> (ConnectState, &str, Vec<&str>) {
+    /// Returns the state, the reason of the condition `ServerPodReady` and the reasons of the events.
+    fn reported(&self) -> (ConnectState, &str, Vec<&str>) {
         let events = self.plan.events.iter().map(|event| event.reason).collect();
         let ready = condition(&self.plan.status, SERVER_POD_READY).unwrap();
         (self.plan.status.state, ready.reason.as_str(), events)
@@ -142,7 +143,7 @@ struct GatewayPort {
     port: Option<i32>,
 }
 
-/// What changes, and what the operator makes of it some seconds later.
+/// A change, and the expected plan some seconds (`after`) later.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Step {
@@ -167,7 +168,7 @@ struct Step {
 struct WrittenServer {
     #[serde(default)]
     ready: bool,
-    /// `kubeflow` or `somebody else`, if the operator has not made the pod.
+    /// `kubeflow` or `somebody else`, if the operator has not created the pod.
     made_by: Option<String>,
     pod: PodSummary,
 }
@@ -223,7 +224,7 @@ impl Story {
         }
     }
 
-    /// Returns the last plan in the words of the stories. `before` is the status before it.
+    /// Returns the last plan in the terms of the stories. `before` is the status before that plan.
     fn summary(&self, before: Option<&SparkConnectStatus>) -> Value {
         let Plan { actions, wanted, status, events, wake } = &self.plan;
         let action = |action: &Action| match action {
@@ -247,7 +248,7 @@ impl Story {
 }
 
 #[test]
-fn servers_go_the_way_that_their_stories_say() {
+fn servers_behave_as_their_stories_say() {
     let files = fs::read_dir(data("connect")).unwrap().map(|entry| entry.unwrap().path());
     let files: Vec<_> = files.filter(|path| path.is_file()).collect();
     assert!(!files.is_empty());
@@ -288,7 +289,7 @@ fn server(uid: &str, phase: Phase) -> ServerPod {
 }
 
 #[test]
-fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
+fn a_failed_server_is_kept_for_its_log_and_recreated_with_growing_backoff() {
     let mut story = Story::has_ready_server(json!({}));
     for (restarts, pause) in [(1_i32, 10_i64), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (7, 300)] {
         let uid = restarts.to_string();
@@ -297,26 +298,27 @@ fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
         pod.summary.ended = Some(Ended { exit_code: 52, reason: "Error".to_owned(), message });
         story.seen.server = Some(Box::new(pod));
         story.after(1);
-        // One that was ready is missed, one that starts anew is waited for, and what comes back again and again is a failure.
+        // The first failure makes a ready server NotReady. A failure while it restarts leaves it Provisioning, and each
+        // further one makes it Failed.
         let state = match restarts {
             1 => ConnectState::NotReady,
             2 => ConnectState::Provisioning,
             _ => ConnectState::Failed,
         };
-        assert_eq!(story.told(), (state, "Error", vec!["SparkConnectFailed"]));
+        assert_eq!(story.reported(), (state, "Error", vec!["SparkConnectFailed"]));
         let failure = story.plan.status.last_failure.clone().unwrap();
         let why =
             "server container failed with ExitCode: 52, Reason: Error, Message: java.lang.OutOfMemoryError";
         assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(52), Some(why)));
         assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
         story.after(pause - 1);
-        assert_eq!((story.plan.actions.len(), story.told()), (0, (state, "Error", vec![])), "{restarts}");
+        assert_eq!((story.plan.actions.len(), story.reported()), (0, (state, "Error", vec![])), "{restarts}");
         story.after(1);
         assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
         story.seen.server = None;
         story.after(0);
         assert!(story.creates());
-        assert_eq!(story.told(), (ConnectState::Provisioning, "Creating", vec!["SparkConnectRestarted"]));
+        assert_eq!(story.reported(), (ConnectState::Provisioning, "Creating", vec!["SparkConnectRestarted"]));
     }
     story.pod("8", Phase::Running).is_ready = true;
     story.after(1);
@@ -325,7 +327,7 @@ fn a_server_that_ends_is_kept_with_its_log_and_made_anew_with_longer_pauses() {
     assert_eq!(story.plan.status.restarts, 0);
 }
 
-/// A SparkConnect may have the name of a part of another one.
+/// A SparkConnect may be named like an object of another one: `a-server`.
 #[test]
 fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     let mut all = BTreeMap::new();
@@ -352,9 +354,10 @@ fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     }
 }
 
-/// Runs the command of the pod as the kubelet does. An image without Spark Connect once ended with exit code 127.
+/// Runs the command of the pod as the kubelet does. In an earlier version, an image without Spark Connect ended with
+/// exit code 127 and no explanation.
 #[test]
-fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell() {
+fn an_image_without_spark_connect_says_so_and_a_shell_changes_no_option() {
     let value = "it's $(POD_IP) `id` $$ \"quoted\"; exit 7";
     let mut story = Story::of(json!({"sparkConf": {"spark.app.name": value}}));
     story.after(0);
@@ -397,7 +400,7 @@ fn an_image_without_spark_connect_says_so_and_no_option_passes_through_a_shell()
 }
 
 #[test]
-fn executors_that_are_refused_are_told_until_there_is_one() {
+fn refused_executors_are_reported_until_an_executor_exists() {
     let container = json!({"name": "spark-kubernetes-executor", "image": "executor:1"});
     let mut story =
         Story::has_ready_server(json!({"executor": {"template": {"spec": {"containers": [container]}}}}));
@@ -420,7 +423,7 @@ fn executors_that_are_refused_are_told_until_there_is_one() {
     );
     let has_none = Story::of(json!({"executor": {"instances": 0}}));
     assert_eq!(executor(&has_none.connect, &server("1", Phase::Running)), None);
-    // A job would wait for ever.
+    // With dynamic allocation a job would wait for executors for ever.
     let has_none_yet = Story::of(json!({"dynamicAllocation": {"enabled": true, "minExecutors": 0}}));
     assert!(executor(&has_none_yet.connect, &server("1", Phase::Running)).is_some());
 
@@ -435,7 +438,7 @@ fn executors_that_are_refused_are_told_until_there_is_one() {
     ] {
         story.seen.executor_trial = trial;
         story.after(60);
-        assert_eq!(story.told(), (ConnectState::Ready, "ServerPodReady", told));
+        assert_eq!(story.reported(), (ConnectState::Ready, "ServerPodReady", told));
         assert_eq!(message(&story).as_deref(), Some("executors are refused: exceeded quota: team-a"));
     }
     story.seen.executor_trial = Some(Trial::Accepted);
@@ -462,7 +465,8 @@ fn all_mistakes_are_found_at_once() {
     for (spec, expected) in cases {
         assert_eq!(mistakes("pi", spec.clone()), expected, "{spec}");
     }
-    // No reader of the object would come to its end, and no application has this part of the spec.
+    // Programs that read the object cannot read values nested so deep. Only a SparkConnect has this part of the spec,
+    // so the checks of applications do not cover it.
     let deep = (0..80).fold(json!({}), |deep, _| json!({"a": deep}));
     let found = mistakes("pi", json!({"server": {"service": {"x": deep}}}));
     assert!(matches!(&found[..], [field] if field.starts_with("spec.server.service.x.a.a")), "{found:?}");
@@ -470,7 +474,7 @@ fn all_mistakes_are_found_at_once() {
     assert_eq!(mistakes(&"a".repeat(57), json!({})), ["metadata.name"]);
 }
 
-/// The next run of the application `pi` would have waited until the server's executors are gone.
+/// Otherwise the next run of the application `pi` would wait until the server's executors are gone.
 #[test]
 fn a_server_has_no_labels_of_an_application() {
     let mut connect = Story::of(json!({})).connect;
@@ -485,7 +489,7 @@ fn a_server_has_no_labels_of_an_application() {
 }
 
 #[test]
-fn a_server_of_spark_3_is_warned_of_unless_it_names_the_jar_of_spark_connect() {
+fn a_server_of_spark_3_without_the_jar_of_spark_connect_gets_a_warning() {
     let package = json!({"spark.jars.packages": "a:b:1,org.apache.spark:spark-connect_2.12:3.5.6"});
     let jar = json!({"spark.jars": "https://example.com/spark-connect_2.12-3.5.6.jar"});
     for (version, properties, expected) in
@@ -499,7 +503,7 @@ fn a_server_of_spark_3_is_warned_of_unless_it_names_the_jar_of_spark_connect() {
 }
 
 #[test]
-fn a_service_beyond_the_cluster_needs_a_right() {
+fn a_service_that_is_reachable_from_outside_the_cluster_needs_a_right() {
     let rights = |service: Value| {
         let connect = Story::of(json!({"server": {"service": service}})).connect;
         assert_eq!(exposure_rights(Some(&connect.spec), &connect.spec), []);
@@ -537,7 +541,7 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
     let advice =
         ": lower spec.executor.instances, or memory of server and executor, or what their templates ask for";
     assert!(limited[0].ends_with(advice), "{limited:?}");
-    // The pods of the present server go before the next one comes.
+    // The pods of the present server are deleted before the next server is created.
     let mut present = connect(json!({}));
     present.status = serde_json::from_value(json!({
         "server": {"podName": "pi-server"}, "executors": {"running": 1, "pending": 1, "failed": 7},
@@ -547,7 +551,7 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
 }
 
 #[test]
-fn what_makes_no_server_needs_no_room() {
+fn a_change_that_starts_no_server_needs_no_quota() {
     let connect = |spec: Value| Story::of(spec).connect;
     for (old, new, needs) in yaml::<Vec<(Option<Value>, Value, bool)>>(&data("connect-room.yaml")) {
         let before = old.clone().map(connect);
@@ -556,7 +560,7 @@ fn what_makes_no_server_needs_no_room() {
 }
 
 #[test]
-fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise() {
+fn a_server_is_reachable_from_its_namespace_alone_unless_configured() {
     let has_policy = |access: ConnectAccess, spec: Value| {
         let mut story = Story::of(spec);
         story.policy.default_access = access;
@@ -569,7 +573,7 @@ fn servers_are_for_their_namespace_unless_the_admin_or_the_user_says_otherwise()
 }
 
 #[test]
-fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
+fn the_web_ui_has_an_ingress_if_each_namespace_has_urls_of_its_own() {
     let plan = |format: &str, spec: Value| {
         let mut story = Story::of(spec);
         story.policy.exposure.url_format = Some(UrlFormat::parse(format).unwrap());
@@ -599,7 +603,7 @@ fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
     assert!(options.contains(&json!("spark.ui.proxyBase=/team-a/pi")), "{options:?}");
 
     for (format, spec) in [
-        // An application of another namespace may have this one.
+        // The web UI of an application of another namespace may have this host.
         ("{{$appName}}.example.com", json!({})),
         (format, json!({"sparkConf": {"spark.ui.enabled": "false"}})),
         ("{{$appNamespace}}.example.com/{{$appId}}", json!({})),
@@ -608,15 +612,15 @@ fn the_web_ui_has_an_ingress_where_each_namespace_has_addresses_of_its_own() {
     }
 }
 
-/// Once, there was no Ingress, and nobody said why.
+/// In an earlier version there was no Ingress, and nothing said why.
 #[test]
-fn a_web_ui_whose_address_is_invalid_has_no_ingress_and_that_is_told_once() {
+fn a_web_ui_with_an_invalid_url_has_no_ingress_and_gets_one_event() {
     let mut story = Story::of(json!({}));
     // Valid for a namespace of one or two letters.
     let format = format!("{{{{$appNamespace}}}}-{}.example.com", "x".repeat(60));
     story.policy.exposure.url_format = Some(UrlFormat::parse(&format).unwrap());
     story.after(0);
-    assert_eq!(story.told().2, ["SparkConnectIngressMissing", "SparkConnectProvisioning"]);
+    assert_eq!(story.reported().2, ["SparkConnectIngressMissing", "SparkConnectProvisioning"]);
     assert!(story.plan.wanted.iter().all(|object| object["kind"] != "Ingress"));
     let missing = condition(&story.plan.status, INGRESS_MISSING).unwrap();
     assert!(

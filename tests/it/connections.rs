@@ -1,5 +1,5 @@
-//! Proves that the webhook closes connections in time, idle ones and those that it may not keep, and that no admission
-//! review is lost by that.
+//! Proves that the webhook closes connections that have reached their maximum age, and all of them when it stops, and
+//! that no admission review is lost by that.
 
 use crate::{
     prelude::*,
@@ -23,11 +23,11 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 /// The maximum age of connections to the webhook in these tests.
 const AGE: Duration = Duration::from_millis(300);
-/// The time after which an operation counts as hanging. No machine needs so long.
+/// The time after which an operation counts as hanging. No machine needs that long.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() {
+async fn an_old_http2_connection_closes_after_its_requests_are_answered() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
     let stream = TokioIo::new(server.handshake(&["h2"]).await.unwrap());
     let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
@@ -46,7 +46,11 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
     assert_eq!(answer.status(), StatusCode::OK);
     assert!(answer.into_body().collect().await.unwrap().to_bytes().starts_with(b"{\"apiVersion\""));
 
-    timeout(DEADLINE, connection).await.expect("it ends when nothing is left to answer").unwrap().unwrap();
+    timeout(DEADLINE, connection)
+        .await
+        .expect("the connection ends when every request is answered")
+        .unwrap()
+        .unwrap();
     assert!(opened.elapsed() >= AGE);
     assert!(sender.is_closed());
 }
@@ -55,7 +59,7 @@ async fn an_old_http2_connection_is_hung_up_on_and_what_was_asked_is_answered() 
 /// the last to be answered, and repeats its own request on another connection. If the server reset the connection, the
 /// client could not know this.
 #[tokio::test]
-async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_reset() {
+async fn frames_that_arrive_while_an_http2_connection_closes_cause_no_reset() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
     let mut stream = server.handshake(&["h2"]).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -84,9 +88,9 @@ async fn what_an_http2_client_says_while_it_is_hung_up_on_is_not_answered_by_a_r
     timeout(DEADLINE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
 }
 
-/// If the server closed an idle HTTP/1.1 connection, it would lose a request that is already on its way.
+/// If the server closed an idle HTTP/1.1 connection, it would lose a request that is already on its way to it.
 #[tokio::test]
-async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_last() {
+async fn an_old_http1_connection_is_open_until_a_response_says_connection_close() {
     let server = Server::closing(Tls::default(), Closing { max_age: Some(AGE), ..Closing::default() }).await;
     let stream = TokioIo::new(server.handshake(&["http/1.1"]).await.unwrap());
     let (mut sender, connection) = http1::handshake(stream).await.unwrap();
@@ -105,12 +109,12 @@ async fn an_old_http1_connection_is_open_until_an_answer_says_that_it_is_the_las
     sleep(2 * AGE).await;
     assert!(!connection.is_finished());
     assert!(last().await);
-    timeout(DEADLINE, connection).await.expect("it ends with that answer").unwrap().unwrap();
+    timeout(DEADLINE, connection).await.expect("the connection ends after that response").unwrap().unwrap();
 }
 
 /// During the delay, nodes that do not yet know of another replica still send new connections to the stopping webhook.
 #[tokio::test]
-async fn a_webhook_that_is_asked_to_stop_takes_new_connections_for_a_while() {
+async fn a_stopping_webhook_accepts_new_connections_for_a_while() {
     let server = Server::closing(Tls::default(), Closing { delay: 3 * AGE, ..Closing::default() }).await;
     let asked = Instant::now();
     server.stop();
@@ -124,7 +128,7 @@ async fn a_webhook_that_is_asked_to_stop_takes_new_connections_for_a_while() {
 }
 
 #[tokio::test]
-async fn without_a_limit_a_connection_is_as_old_as_its_client_likes() {
+async fn without_a_maximum_age_no_connection_is_closed() {
     let server = Server::start().await;
     for protocol in ["h2", "http/1.1"] {
         let mut client = server.connect(protocol).await;

@@ -7,8 +7,8 @@ use spark_operator::manifests::CRDS;
 use sparkctl::crds;
 
 /// The maximum size of a CRD in bytes of JSON. `kubectl apply` stores the whole object in an annotation, and Kubernetes
-/// allows 262,144 bytes for all annotations of an object.
-/// What is left is for fields to come; `LONGEST_SENTENCE` in crates/sparkctl/src/embedded.rs makes room.
+/// allows 262,144 bytes for all annotations of an object. The difference is for fields to come; a smaller
+/// `LONGEST_SENTENCE` in crates/sparkctl/src/embedded.rs makes more room.
 const LARGEST_DEFINITION: usize = 250_000;
 
 /// The fields of ours that have types of the Kubernetes API.
@@ -31,7 +31,7 @@ fn the_committed_definitions_are_those_of_the_types() {
 }
 
 #[test]
-fn the_programs_definitions_are_those_of_the_types() {
+fn the_definitions_in_the_operator_are_those_of_the_types() {
     for ((name, yaml), definition) in CRDS.into_iter().zip(crds::custom_resource_definitions()) {
         let read: CustomResourceDefinition = serde_saphyr::from_str(yaml).unwrap();
         assert!(read == definition, "{name}");
@@ -47,14 +47,15 @@ fn a_definition_fits_into_an_annotation() {
 }
 
 #[test]
-fn schemas_are_structural_and_have_no_defaults_but_of_a_key() {
+fn schemas_are_structural_and_have_no_defaults_except_of_a_list_key() {
     for schema in schemas() {
         let mut opaque = Vec::new();
         visit(&schema, "", &mut |schema, path| {
             let is_int_or_string = schema["x-kubernetes-int-or-string"] == true;
             assert!(schema["type"].is_string() != is_int_or_string, "{path} has no type: {schema}");
             for keyword in ["default", "$ref", "anyOf", "oneOf", "allOf", "title"] {
-                // The API server demands one of a key of a list that may be missing.
+                // The API server requires a default for a key of a list (`x-kubernetes-list-map-keys`) that may be
+                // missing.
                 let is_of_key = keyword == "default" && path.ends_with("[].ports[].protocol");
                 assert!(is_of_key || schema.get(keyword).is_none(), "{path} has `{keyword}`");
             }
@@ -84,16 +85,16 @@ fn every_list_map_and_text_of_a_spec_has_a_limit() {
                 lists += 1;
             }
         });
-        assert!(lists > 5, "only {lists} were looked at");
+        assert!(lists > 5, "only {lists} were checked");
     }
 }
 
-/// `kubectl explain` showed nothing of them but their types.
+/// Without descriptions, `kubectl explain` would show only the types of these fields.
 #[test]
 fn every_field_of_kubernetes_is_described_by_a_sentence() {
     for schema in schemas() {
         visit(&schema, "", &mut |schema, path| {
-            // The schema of metadata is not that of Kubernetes.
+            // The schema of metadata is not taken from Kubernetes.
             if is_embedded(path) && !path.ends_with(']') && !path.contains(".metadata.") {
                 let length = schema["description"].as_str().map_or(0, str::len);
                 assert!((2..=120).contains(&length), "{path}: {schema}");
@@ -139,7 +140,7 @@ fn objects_pass_through_our_types_without_loss() {
 }
 
 #[test]
-fn every_example_says_first_what_it_shows() {
+fn every_example_begins_with_a_comment() {
     for file in entries("manifests/examples") {
         assert!(fs::read_to_string(&file).unwrap().starts_with("# "), "{}", file.display());
     }

@@ -24,10 +24,11 @@ fn render_shows_what_is_created_by_each_submitter_and_how_that_differs() {
 
 /// This test runs offline. `apiserver/sparkctl.rs` checks that the API server accepts the objects.
 #[test]
-fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_that_are_not_known() {
+fn rendered_examples_have_names_and_namespaces_and_no_unknown_owners() {
     let examples: Vec<_> =
         entries(EXAMPLES).iter().map(|example| fs::read_to_string(example).unwrap()).collect();
-    // Each has one application, among others. One program renders all, since half of what it does is to make their schema.
+    // Each has one application, perhaps beside other objects. One process renders all, since half of the work of
+    // `sparkctl` is to build their schema.
     let manifest = examples.join("\n---\n");
     for submitter in ["native", "spark-submit"] {
         let output = sparkctl(&["render", "-f", "-", "--submitter", submitter], &manifest);
@@ -50,7 +51,8 @@ fn every_example_becomes_objects_with_a_name_and_a_namespace_and_without_owners_
 
 /// Checks the objects that are created for an example: natively, or by `spark-submit`.
 fn assert_has_the_objects_of(example: &str, rendered: &str, is_native: bool) {
-    // What a batch scheduler groups pods by is created first, natively, and placeholders before the driver.
+    // With native submission, the group objects of a batch scheduler are created first, and placeholders before the
+    // driver.
     let (group, placeholders): (&[&str], _) =
         match example.split_once("batchScheduler: ").and_then(|(_, after)| after.lines().next()) {
             _ if cfg!(not(feature = "batch-schedulers")) => (&[], 0),
@@ -60,7 +62,7 @@ fn assert_has_the_objects_of(example: &str, rendered: &str, is_native: bool) {
         };
     // An application with a JMX exporter has one more ConfigMap.
     let count = 4 + usize::from(example.contains("jmxExporterJar"));
-    // Nobody submits a server, which has a NetworkPolicy beside its ConfigMap and Service.
+    // The server of a SparkConnect needs no submission, and has a NetworkPolicy beside its ConfigMap and Service.
     let is_last = is_native || example.contains("kind: SparkConnect");
     let objects = documents(rendered);
     let mut kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
@@ -90,7 +92,7 @@ fn render_says_what_the_operator_creates_before_spark_submit() {
     assert_eq!(text.matches(remark).count(), 1, "{text}");
 }
 
-/// YAML, a shell and Java's properties each give the special characters in these values another meaning.
+/// In YAML, in a shell and in Java's properties, the special characters in these values have different meanings.
 #[test]
 fn the_script_in_the_comments_runs_what_the_operator_runs() {
     let hard = "two\nlines, it's \t\u{1}\u{85}\u{2028}\u{feff}\\ \"$HOME\" # Zoë 😀\n\n end: ";
@@ -145,7 +147,7 @@ fn a_default_account_is_in_the_pods_of_both_submitters() {
 }
 
 #[test]
-fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
+fn flag_then_annotation_then_capability_decide_on_the_submitter() {
     let by = |application: &SparkApplication, flags: &[&str]| {
         let text = rendered(application, flags);
         let heading = text.lines().next().unwrap().to_owned();
@@ -183,7 +185,7 @@ fn the_submitter_is_the_flags_then_the_applications_then_whoever_can() {
 }
 
 #[test]
-fn an_application_of_the_cluster_is_rendered_with_its_owner_and_the_names_of_its_next_run() {
+fn an_application_with_a_uid_is_rendered_with_its_owner_and_next_run() {
     const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
     let mut application = application(json!({}));
     application.metadata.uid = Some(UID.to_owned());
@@ -202,7 +204,7 @@ fn an_application_of_the_cluster_is_rendered_with_its_owner_and_the_names_of_its
 }
 
 #[test]
-fn without_the_webhook_the_template_has_what_executors_ask_for() {
+fn without_the_webhook_the_template_has_the_executors_customizations() {
     let application = application(json!({
         "driver": {"tolerations": [{"key": "spot"}]}, "executor": {"tolerations": [{"key": "spot"}]},
     }));
@@ -225,7 +227,7 @@ fn without_the_webhook_the_template_has_what_executors_ask_for() {
 /// The operator passes a value with blanks at its ends as an argument of `spark-submit`. Arguments lose carriage
 /// returns, and letters outside ASCII cannot be passed in them.
 #[test]
-fn what_does_not_survive_a_command_line_is_a_difference() {
+fn values_that_a_command_line_changes_are_shown_as_differences() {
     let application = application(json!({
         "arguments": ["a\rb"], "sparkConf": {"spark.ascii": " a ", "spark.letters": " ü "},
     }));
@@ -268,7 +270,7 @@ struct Said {
 }
 
 #[test]
-fn what_is_wrong_with_a_manifest_is_said_and_exits_with_1() {
+fn mistakes_in_a_manifest_are_reported_with_the_right_exit_code() {
     for Said { line, input, output, error, fails } in yaml::<Vec<Said>>(&data("ctl/said.yaml")) {
         let line: Vec<_> = line.iter().map(String::as_str).collect();
         let found = sparkctl(&line, &input);
@@ -282,7 +284,7 @@ fn what_is_wrong_with_a_manifest_is_said_and_exits_with_1() {
 }
 
 #[test]
-fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
+fn an_application_that_spark_submit_refuses_is_refused_by_each_submitter() {
     let mut application = application(json!({}));
     application.spec.image = None;
     for (flag, field) in
@@ -295,9 +297,9 @@ fn what_spark_submit_would_refuse_is_refused_whoever_submits() {
     }
 }
 
-/// Spark before 3.0 has no templates, so the annotation with the owner is one of the properties.
+/// Spark before 3.0 has no pod templates, so the annotation with the owner is one of the properties.
 #[test]
-fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
+fn an_unknown_owner_is_not_among_the_properties_of_the_script() {
     let old = application(json!({"sparkVersion": "2.4.8", "sparkConf": {"spark.uid": NO_UID}}));
     let lines = |application: &SparkApplication| {
         let text = rendered(application, &["--submitter=spark-submit"]);
@@ -312,7 +314,7 @@ fn an_owner_that_is_not_known_is_not_among_the_properties_that_are_run() {
 }
 
 #[test]
-fn a_manifest_is_given_by_itself_or_as_kubectl_is_given_it() {
+fn a_manifest_is_given_as_an_argument_or_with_the_flag_of_kubectl() {
     let file = "manifests/examples/spark-pi.yaml";
     for verb in ["validate", "render"] {
         let [plain, by_flag, both, none] =
@@ -343,7 +345,7 @@ fn validate_says_what_the_api_server_would_say() {
         complaint.starts_with("sparkctl: -: SparkApplication pi: spec.") && complaint.lines().count() == 1
     );
 
-    // There is no cluster, but what would not be created is told before.
+    // There is no cluster, but objects that would not be created are reported before the first request.
     let nobody = program::kubeconfig(&empty_folder("ctl-nobody"), "http://127.0.0.1:1", "default");
     application = json!(self::application(json!({})));
     application["metadata"] = json!({"name": "a"});
@@ -356,7 +358,7 @@ fn validate_says_what_the_api_server_would_say() {
         ),
         "{told}"
     );
-    // kubectl takes a number beyond all numbers for a text.
+    // kubectl reads a number beyond the range of floating point (`99e9999`) as a string.
     let commit = sparkctl(
         &["render", "-f", "-"],
         "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: a}\nspec:\n  type: Java\n  sparkVersion: 4.0.1\n  \
@@ -374,7 +376,7 @@ fn validate_says_what_the_api_server_would_say() {
 }
 
 #[test]
-fn what_has_no_effect_is_a_warning_as_kubectl_would_show_it() {
+fn a_field_without_effect_gives_a_warning_like_those_of_kubectl() {
     let application = application(json!({"failureRetries": 3}));
     let output = sparkctl(&["render", "-f", "-"], &json!(application).to_string());
     assert!(output.status.success());

@@ -1,11 +1,11 @@
-//! Proves that the webhook changes Spark's pods as their annotations ask for, that a second review changes nothing, and
+//! Proves that the webhook changes Spark's pods as their annotations say, that a second review changes nothing, and
 //! that the defaults which the API server sets make no difference.
 
 use crate::{prelude::*, stored::stored};
 use pod_customization::{Denial, STEPS, Step, annotations, customized};
 
 #[test]
-fn a_pod_becomes_what_its_annotations_ask_for() {
+fn a_pod_is_changed_as_its_annotations_say() {
     let mut golden = Golden::default();
     for (case, before) in pods() {
         let mut after = admitted(&before);
@@ -54,7 +54,7 @@ fn annotations_beyond_the_bounds_are_not_parsed() {
 /// A pod is reviewed twice if a second webhook configuration matches it. Between the two reviews the API server sets
 /// its defaults.
 #[test]
-fn a_second_call_changes_nothing_also_of_what_the_api_server_made_of_the_first() {
+fn a_second_review_changes_nothing_even_after_api_server_defaults() {
     for (case, before) in pods() {
         let once = admitted(&before);
         for once in [stored(&once), once] {
@@ -63,9 +63,10 @@ fn a_second_call_changes_nothing_also_of_what_the_api_server_made_of_the_first()
     }
 }
 
-/// Between the two reviews a service mesh adds a container and a variable, and another webhook names the registry of its mirror.
+/// Between the two reviews a service mesh adds a container and a variable, and another webhook replaces the registry of
+/// the images by a mirror.
 #[test]
-fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_nothing() {
+fn a_second_review_after_changes_of_other_webhooks_changes_nothing() {
     let mut pod = stored(&admitted(&yaml(&data("apiserver/driver-pod.yaml"))));
     let containers = pod["spec"]["containers"].as_array_mut().unwrap();
     containers.push(json!({"name": "mesh", "image": "example.com/mesh:1", "resources": {}}));
@@ -80,7 +81,7 @@ fn a_second_call_after_a_sidecar_was_injected_and_images_were_mirrored_changes_n
 
 /// Usually the API server has set its defaults already before the first review of a pod.
 #[test]
-fn a_pod_with_defaults_gets_as_much_as_one_without() {
+fn a_pod_with_defaults_gets_the_same_changes_as_one_without() {
     for (case, before) in pods() {
         let (plain, defaulted) = (stored(&admitted(&before)), stored(&admitted(&stored(&before))));
         for list in ["env", "envFrom", "resources", "securityContext", "lifecycle"] {
@@ -95,17 +96,17 @@ fn a_pod_with_defaults_gets_as_much_as_one_without() {
 }
 
 #[test]
-fn a_pod_that_asks_for_nothing_stays_as_it_is() {
+fn a_pod_without_annotations_of_the_operator_stays_as_it_is() {
     let odd = json!({"metadata": {"annotations": {"sparkoperator.k8s.io/wormhole": "{"}}, "spec": {"containers": 5}});
     for pod in [json!({}), json!({"metadata": {"annotations": null}}), odd] {
         assert_eq!(customized(&pod), Ok(pod));
     }
 }
 
-/// So every case covers drivers, executors, and executors of Spark 2. Owner references are left out, because only
+/// Thus every case covers drivers, executors, and executors of Spark 2. Owner references are left out, because only
 /// drivers get one from the webhook.
 #[test]
-fn what_a_pod_becomes_depends_neither_on_its_role_nor_on_how_spark_calls_its_container() {
+fn pod_mutation_depends_neither_on_role_nor_on_the_container_name() {
     const NAMES: [&str; 3] = ["spark-kubernetes-driver", "spark-kubernetes-executor", "executor"];
     let named = |pod: &Value, name: &str| {
         let mut pod = pod.clone();
@@ -153,7 +154,7 @@ struct Denied {
 }
 
 #[test]
-fn whatever_is_wrong_is_said_with_its_annotation_and_path() {
+fn every_invalid_value_is_reported_with_its_annotation_and_path() {
     for Denied { case, annotations, pod: changes, denied } in
         yaml::<Vec<_>>(&data("customization/denied.yaml"))
     {
@@ -178,7 +179,7 @@ fn whatever_is_wrong_is_said_with_its_annotation_and_path() {
 }
 
 #[test]
-fn an_application_asks_through_annotations() {
+fn customizations_of_an_application_become_annotations() {
     let (application, mut golden) = (everything(), Golden::default());
     for role in Role::ALL {
         let file = data("annotations").join(format!("{}.annotations.yaml", role.as_str()));
@@ -188,22 +189,22 @@ fn an_application_asks_through_annotations() {
 }
 
 #[test]
-fn a_pod_with_an_applications_annotations_becomes_what_the_application_asks_for() {
+fn a_pod_with_an_applications_annotations_gets_its_customizations() {
     let (application, mut golden) = (everything(), Golden::default());
     for role in Role::ALL {
         let file = |name: &str| data("annotations").join(format!("{}.{name}.yaml", role.as_str()));
         let mut pod: Value = yaml(&file("pod"));
         pod["metadata"]["annotations"] = json!(annotations(&application, role));
         let once = admitted(&pod);
-        assert_eq!(admitted(&stored(&once)), stored(&once), "{}: a second call", role.as_str());
+        assert_eq!(admitted(&stored(&once)), stored(&once), "{}: a second review", role.as_str());
         golden.compare_yaml(&file("customized"), &once["spec"]);
     }
     golden.finish();
 }
 
-/// Values that Kubeflow's operator treats as unset ask for nothing.
+/// Values that Kubeflow's operator treats as unset cause no customization.
 #[test]
-fn an_application_that_asks_for_nothing_has_an_owned_driver_and_plain_executors() {
+fn without_customizations_only_the_driver_has_annotations() {
     let unset = json!({
         "gpu": {"name": "", "quantity": 1}, "priorityClassName": "", "schedulerName": "default-scheduler", "hostNetwork": false,
         "shareProcessNamespace": false, "env": [], "tolerations": [], "nodeSelector": {},

@@ -90,7 +90,7 @@ fn every_alert_says_what_is_wrong_and_how_bad_it_is() {
 }
 
 #[test]
-fn panels_are_told_apart_and_do_not_lie_over_each_other() {
+fn panels_have_ids_of_their_own_and_do_not_overlap() {
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap();
     let number = |panel: &Value, key: &str| panel["gridPos"][key].as_u64().unwrap();

@@ -1,5 +1,5 @@
 //! Tests what the operator does with the pods of an application that is being deleted or no longer exists, or that the
-//! operator ceases to drive. The cases are in `tests/data/deletion`.
+//! operator stops managing. The cases are in `tests/data/deletion`.
 
 use crate::{extensions::extensions, prelude::*};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -14,7 +14,7 @@ use serde_json::from_value;
 struct Case {
     case: String,
     there: Option<Value>,
-    /// Whether the operator ceases to drive the application.
+    /// Whether the operator stops managing the application.
     #[serde(default)]
     leaves: bool,
     pods: Vec<Value>,
@@ -22,17 +22,17 @@ struct Case {
 }
 
 #[test]
-fn pods_go_or_stay_as_their_case_says() {
-    go_or_stay("deletion/pods.yaml");
+fn pods_are_deleted_or_kept_as_their_case_says() {
+    compare_actions("deletion/pods.yaml");
 }
 
 #[test]
 #[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
-fn pods_of_gangs_go_or_stay_as_their_case_says() {
-    go_or_stay("deletion/gangs.yaml");
+fn pods_of_gangs_are_deleted_or_kept_as_their_case_says() {
+    compare_actions("deletion/gangs.yaml");
 }
 
-fn go_or_stay(file: &str) {
+fn compare_actions(file: &str) {
     let policy = Policy { extensions: extensions(false), ..Policy::new("k8s://https://10.0.0.1:443") };
     for Case { case, there, leaves, pods, done } in yaml::<Vec<Case>>(&data(file)) {
         let pods: Vec<_> = pods.into_iter().map(pod).collect();

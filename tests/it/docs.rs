@@ -1,4 +1,4 @@
-//! Compares the documentation with the programs: the page of flags matches the flags that clap knows, and links between
+//! Compares the documentation with the programs: the page of flags has the flags that clap knows, and links between
 //! pages have a target.
 
 use crate::prelude::*;
@@ -17,7 +17,7 @@ const FOLDERS: [&str; 4] = [".", "docs", "certs", CHART];
 
 #[test]
 #[cfg_attr(not(feature = "batch-schedulers"), ignore = "the page has the flags of all extensions")]
-fn the_page_of_flags_is_what_the_operator_takes() {
+fn the_page_of_flags_has_the_flags_of_the_operator() {
     let mut golden = Golden::default();
     golden.compare(Path::new(FLAGS), &flags());
     golden.finish();
@@ -91,8 +91,8 @@ fn flags() -> String {
     let mut page = String::from(
         "# Flags of `spark-operator run`\n\n\
          <!-- Written by `UPDATE_GOLDEN=1 cargo test --test it docs::`, from the same definitions as `--help`. -->\n\n\
-         Each flag has an environment variable: `SPARK_OPERATOR_` and the flag's name in capitals, with `_` for `-`. The few that have another \
-         one name it. Flags that mean what those of Kubeflow's operator mean have the same names. An unknown flag is refused, and the refusal \
+         Each flag has an environment variable: `SPARK_OPERATOR_` and the flag's name in capitals, with `_` for `-`. Where it is another one, \
+         the row names it. Flags that mean what those of Kubeflow's operator mean have the same names. An unknown flag is refused, and the refusal \
          names the nearest one that exists.\n",
     );
     let flags = Flags::command();
@@ -145,7 +145,7 @@ fn keys(values: &str) -> String {
             if default.is_array() {
                 while lines.next_if(|next| indent(next) > indent(line)).is_some() {}
             }
-            // An object has a row if there is something to say about it; the keys in it follow.
+            // An object has a row only if it has a comment; the rows of its keys follow.
             if default.as_object().is_some_and(|fields| !fields.is_empty()) {
                 if !comment.is_empty() {
                     writeln!(table, "| `{}` | | {comment} |", path.join(".")).unwrap();

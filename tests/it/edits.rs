@@ -1,5 +1,5 @@
-//! Proves that the table of what an edit does has every field of a spec, says what the operator does, and is that of the
-//! documentation.
+//! Proves that the table of the effects of edits has every field of an application's spec, agrees with the operator,
+//! and equals that of the documentation.
 
 use crate::prelude::*;
 use api::SparkApplicationSpec;
@@ -18,7 +18,7 @@ fn every_field_of_a_spec_has_the_effect_that_the_table_says() {
     let schema = definition.spec.versions[0].schema.as_ref().unwrap();
     let schema = serde_json::to_value(schema.open_api_v3_schema.as_ref().unwrap()).unwrap();
     let samples = samples(&schema["properties"]["spec"]);
-    assert!(samples.len() > 1000, "only {} fields were looked at", samples.len());
+    assert!(samples.len() > 1000, "only {} fields were checked", samples.len());
     let unedited = SparkApplicationSpec::default();
     let differs = samples.into_iter().filter_map(|(path, sample)| {
         let spec: SparkApplicationSpec = serde_json::from_value(sample).unwrap();
@@ -46,7 +46,7 @@ fn the_page_of_edits_has_the_table() {
     golden.finish();
 }
 
-/// Returns the fields of a spec with the effect of an edit of each, or of what is below it, while a run is on.
+/// Returns the fields of a spec, each with the effect of an edit of it, or of a field below it, during a run.
 fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
     EDITS.lines().filter_map(|line| {
         let (field, effect) = line.split_once(' ')?;
@@ -54,8 +54,8 @@ fn effects() -> impl Iterator<Item = (&'static str, Effect)> {
     })
 }
 
-/// Returns the effect of an edit of `field`, such as `driver.cores`; none if a spec has no such field. The longest of the
-/// [`effects`] that `field` is, or is below, counts.
+/// Returns the effect of an edit of `field`, such as `driver.cores`; `None` if a spec has no such field. Of the
+/// [`effects`] of `field` and of the fields above it, that with the longest path counts.
 fn effect_of(field: &str) -> Option<Effect> {
     let is_in = |row: &str| {
         field.strip_prefix(row).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -64,8 +64,8 @@ fn effect_of(field: &str) -> Option<Effect> {
     rows.max_by_key(|(row, _)| row.len()).map(|(_, effect)| effect)
 }
 
-/// Returns the path of every field that has none below it, and an object that has this field alone, with a value that is
-/// not its default.
+/// Returns the path of every field that has no fields below it, each with an object that has this field alone, with a
+/// value that is not its default.
 fn samples(schema: &Value) -> Vec<(String, Value)> {
     let below = |schema: &Value, part: &str, object: &dyn Fn(Value) -> Value| {
         let inner = samples(schema).into_iter();

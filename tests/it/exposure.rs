@@ -34,14 +34,14 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
         }
         let seen = auxiliary(&made_with_owner(&plan));
         let followed = next(&application, seen, 1, &policy);
-        assert_eq!(followed.auxiliary, [], "{}: as it should be", case.display());
+        assert_eq!(followed.auxiliary, [], "{}: nothing left to do", case.display());
         let info = DriverInfo { pod_name: None, ..followed.status.driver_info };
         golden.compare_yaml(&case.join("objects.yaml"), &json!({"driverInfo": info, "objects": made}));
     }
     golden.finish();
 }
 
-/// The example has every field that there is: tests/it/crds.rs.
+/// The example has every existing field: tests/it/crds.rs.
 #[test]
 fn every_field_that_changes_what_can_be_reached_needs_a_right() {
     let mut full: Value = yaml(&data("api/sparkapplication.yaml"));
@@ -79,7 +79,7 @@ fn every_field_that_changes_what_can_be_reached_needs_a_right() {
     }
 }
 
-/// Returns the JSON pointers of everything in `value`.
+/// Returns the JSON pointers of all values in `value`.
 fn paths(value: &Value) -> Vec<String> {
     let inside: Vec<(String, &Value)> = match value {
         Value::Object(fields) => {
@@ -95,26 +95,26 @@ fn paths(value: &Value) -> Vec<String> {
     inside.into_iter().flat_map(below).collect()
 }
 
-/// The Service and the Ingress of a web UI that exist already, and what is planned.
+/// A case in which the Service and the Ingress of a web UI exist already: how they differ, and what is planned.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Standing {
+struct Existing {
     case: String,
     /// The `sparkUIOptions` of the application.
     #[serde(default)]
     options: Value,
-    /// The JSON Patch by which the two differ from those that were made.
+    /// The JSON Patch that turns the two objects as they were created into those that exist.
     differ: Value,
     /// The merge patches of the plan; `RUN` is the id of the run.
     mended: Vec<Value>,
-    /// The address inside the cluster that the status has.
+    /// The web UI's address inside the cluster in the status.
     address: Option<String>,
 }
 
 #[test]
-fn what_stands_already_is_mended_as_its_case_says() {
-    for Standing { case, options, differ, mended, address } in
-        yaml::<Vec<Standing>>(&data("exposure/standing.yaml"))
+fn existing_objects_are_repaired_as_their_case_says() {
+    for Existing { case, options, differ, mended, address } in
+        yaml::<Vec<Existing>>(&data("exposure/standing.yaml"))
     {
         let (mut application, policy) = host_and_path();
         application.spec.spark_ui_options = serde_json::from_value(options).unwrap();
@@ -135,7 +135,7 @@ fn what_stands_already_is_mended_as_its_case_says() {
 }
 
 #[test]
-fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
+fn unwanted_objects_are_deleted_unless_they_have_another_owner() {
     let (mut application, policy) = host_and_path();
     application.spec.driver_ingress_options = serde_json::from_value(json!([
         {"servicePort": 8888, "servicePortName": "a", "ingressURLFormat": "a.example.com"},
@@ -168,10 +168,10 @@ fn what_is_wanted_no_more_goes_and_what_is_not_the_applications_stays() {
     );
 }
 
-/// Services and Ingresses stay until the next run, so that the address of the web UI stays the same, unless the admin
-/// has set `ends_with_run`.
+/// Services and Ingresses stay until the next run, so that the URL of the web UI stays the same, unless the admin has
+/// set `ends_with_run`.
 #[test]
-fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
+fn services_and_ingresses_outlive_the_run_but_not_a_suspension() {
     let (mut application, mut policy) = host_and_path();
     let plan = next(&application, AuxiliaryObjects::default(), 0, &policy);
     let standing = auxiliary(&made_with_owner(&plan));
@@ -202,9 +202,9 @@ fn they_stay_when_the_run_has_ended_and_go_with_a_suspension() {
     }
 }
 
-/// Whoever may name any address could otherwise take the web UIs of others away.
+/// Otherwise a user could give the URL of another application's web UI to a port of their own.
 #[test]
-fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
+fn no_application_can_choose_the_url_of_the_web_ui_of_another() {
     let (mut application, policy) = host_and_path();
     let ui = "ui.example.com/data/pi";
     application.spec.driver_ingress_options = serde_json::from_value(
@@ -213,18 +213,21 @@ fn what_the_admins_format_gives_to_a_web_ui_nobody_else_has_by_choosing_it() {
     .unwrap();
     let asked = AskedAddresses::of(&application, &policy.submission.exposure);
     assert_eq!(asked.0, [(ui.to_owned(), true), ("ui.example.com/data/other".to_owned(), false)]);
-    assert!(asked.takes(ui, true) && asked.takes(ui, false), "an address has one web UI");
+    assert!(asked.takes(ui, true) && asked.takes(ui, false), "a URL is that of one web UI");
     assert!(
         asked.takes("ui.example.com/data/other", false) && !asked.takes("ui.example.com/data/other", true)
     );
     application.status.get_or_insert_default().application_state.state = State::Suspended;
-    assert!(AskedAddresses::of(&application, &policy.submission.exposure).0.is_empty(), "its Ingresses go");
+    assert!(
+        AskedAddresses::of(&application, &policy.submission.exposure).0.is_empty(),
+        "its Ingresses are deleted"
+    );
 }
 
-/// The pause between two tries grows, so that the operator does not endlessly repeat a request that the API server
+/// The pause between two attempts grows, so that the operator does not endlessly repeat a request that the API server
 /// refuses, or a change that another controller undoes.
 #[test]
-fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
+fn a_failed_or_reverted_change_is_retried_with_growing_backoff() {
     let (application, policy) = host_and_path();
     let child = ObjectKind::SERVICE.named("pi-ui-svc");
     let mut tried: Option<Try> = None;
@@ -248,11 +251,15 @@ fn what_fails_or_is_undone_is_tried_again_ever_more_rarely() {
     }
     assert_eq!(tries[..7], [0, 5, 15, 35, 75, 155, 315]);
     assert!(tries.windows(2).all(|pair| pair[1] - pair[0] <= 300), "{tries:?}");
-    assert_eq!(Try::begun(tried.take(), at(7200)).count, 1, "it was quiet for long");
+    assert_eq!(
+        Try::begun(tried.take(), at(7200)).count,
+        1,
+        "an attempt after a long pause is the first again"
+    );
 }
 
 #[test]
-fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
+fn an_object_of_a_kind_without_a_watch_is_created_once_a_run() {
     let (application, policy) = host_and_path();
     let unwatched = vec![ObjectKind::INGRESS];
     let first = next(
@@ -275,10 +282,10 @@ fn of_a_kind_that_nobody_tells_of_one_is_made_once_a_run() {
     assert_eq!(next(&application, seen, 600, &policy).auxiliary.len(), 1);
 }
 
-/// The operator passes the path of the Ingress to Spark, which needs the path for the links of its web UI. A path that
+/// The operator passes the path of the Ingress to Spark, which needs it for the links of its web UI. A path that
 /// contains Spark's application id is known before the submission only if the submission is native.
 #[test]
-fn the_web_ui_knows_under_which_path_it_is_seen() {
+fn the_web_ui_gets_the_path_of_its_ingress() {
     let (base, redirect) = ("spark.ui.proxyBase", "spark.ui.proxyRedirectUri");
     let properties = |format: &str, conf: &Value, by_spark_submit: bool| -> [Option<String>; 2] {
         let (mut application, _) = host_and_path();
@@ -323,7 +330,7 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     let id = objects.pod["metadata"]["labels"]["spark-app-selector"].as_str().unwrap();
     let by_id = "example.com/{{$appId}}";
     assert_eq!(properties(by_id, &json!({}), false), some(&format!("/{id}"), "/"));
-    assert_eq!(properties(by_id, &json!({}), true), [None, None], "spark-submit draws the id");
+    assert_eq!(properties(by_id, &json!({}), true), [None, None], "spark-submit generates the id");
     let notes = |submitter: Submitter| {
         let policy = Policy { submitter, ..policy.clone() };
         let run = Run::next(&application);
@@ -337,9 +344,9 @@ fn the_web_ui_knows_under_which_path_it_is_seen() {
     assert!(note.starts_with("the links of the web UI lack the path of its Ingress"), "{note}");
 }
 
-/// The host depends on the application, so the operator cannot check the length of the host when the operator starts.
+/// The host depends on the application, so the operator cannot check its length when the operator starts.
 #[test]
-fn an_address_that_cannot_be_made_is_told_when_a_run_is_recorded() {
+fn an_invalid_url_gets_an_event_when_a_run_is_recorded() {
     let (mut application, _) = host_and_path();
     application.metadata.name = Some("a".repeat(60));
     let policy = policy(&["--ingress-url-format={{$appName}}-{{$appNamespace}}.example.com"]);

@@ -11,7 +11,7 @@ mod built {
     use pods::PodSummary;
     use std::{any::Any, sync::Arc};
 
-    /// Returns all extensions, turned off but for Kubernetes' own gangs if `has_gangs`.
+    /// Returns all extensions, turned off except for Kubernetes' own gangs if `has_gangs`.
     pub(crate) fn extensions(has_gangs: bool) -> Extensions {
         only(if has_gangs {
             BatchSchedulers::new(Vec::new(), true, None).unwrap()
@@ -20,8 +20,8 @@ mod built {
         })
     }
 
-    /// Returns the memories of executors with gates: for each its uid, when it was first seen, and the node to which it was
-    /// nominated. `elsewhere` are the pods of another application.
+    /// Returns the memories of extensions. `waits` has for each gated executor its uid, when it was first seen, and the
+    /// node to which it was nominated. `elsewhere` are the pods of another application.
     pub(crate) fn recalled(
         elsewhere: &[PodSummary],
         waits: impl Iterator<Item = (String, Timestamp, Option<String>)>,

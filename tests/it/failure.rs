@@ -5,7 +5,7 @@ use crate::prelude::*;
 use spark_client::failure::{cause, is_driver_there};
 
 #[test]
-fn the_cause_is_told_without_the_stack() {
+fn the_cause_is_reported_without_the_stack_trace() {
     for (case, expected) in yaml::<BTreeMap<String, String>>(&data("causes.yaml")) {
         assert_eq!(cause(&stderr(&case)), Some(expected), "{case}");
     }

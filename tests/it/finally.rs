@@ -1,4 +1,4 @@
-//! Puts back what a test has changed, also if the test fails.
+//! Restores what a test has changed, even if the test fails.
 
 /// Calls a function when it is dropped.
 #[must_use]

@@ -20,7 +20,7 @@ const TARGETS: [Target; 5] = [
 ];
 
 #[test]
-fn what_fuzzers_have_kept_has_the_properties_of_any_bytes() {
+fn regression_inputs_of_fuzzers_have_the_properties_of_any_input() {
     for (target, check) in TARGETS {
         kept(target).iter().for_each(|bytes| check(bytes));
     }

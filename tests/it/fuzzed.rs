@@ -44,7 +44,7 @@ pub fn review(bytes: &[u8]) {
     for path in ["/mutate", "/validate"] {
         let (status, answer) = sent(path, bytes.to_vec().into());
         if status == StatusCode::BAD_REQUEST {
-            assert!(!answer.is_empty(), "it is not said what is wrong");
+            assert!(!answer.is_empty(), "the answer does not say what is wrong");
             continue;
         }
         assert_eq!(status, StatusCode::OK);
@@ -82,15 +82,15 @@ pub fn annotations(bytes: &[u8]) {
         Err(denials) => assert!(denials.iter().all(|denial| !denial.to_string().is_empty())),
         Ok(changes) => {
             patch(&mut pod, &changes).expect("a patch fits the pod that it was made for");
-            assert_eq!(pod_customization::patch(&pod), Ok(Patch::default()), "a second call changes it");
+            assert_eq!(pod_customization::patch(&pod), Ok(Patch::default()), "a second review changes it");
         }
     }
 }
 
 /// Returns whether the property refers, directly or through other properties, to a property that refers to itself.
-/// [`spark_client::unbounded`] does not report such properties, because Spark refuses a circle only when Spark reads
-/// one of its properties.
-fn leads_in_a_circle(properties: &BTreeMap<String, String>, key: &str) -> bool {
+/// [`spark_client::unbounded`] does not report such properties, because Spark refuses a cycle only when it reads one of
+/// its properties.
+fn leads_to_a_cycle(properties: &BTreeMap<String, String>, key: &str) -> bool {
     // This finds more names than Spark does if one reference begins inside another.
     let named = |key: &str| -> Vec<&str> {
         let text = properties.get(key).map_or("", String::as_str);
@@ -129,7 +129,7 @@ pub fn expansion(bytes: &[u8]) {
             }
             Err(NotNative::Refused { field, why }) => {
                 assert_eq!(field, *key);
-                let is_known = !beyond.is_empty() || leads_in_a_circle(&properties, key);
+                let is_known = !beyond.is_empty() || leads_to_a_cycle(&properties, key);
                 assert!(why.starts_with("circular reference to ") || is_known, "{why}");
             }
             Err(NotNative::Fallback { field, .. }) => assert_eq!(field, *key),
@@ -145,7 +145,7 @@ pub fn properties(bytes: &[u8]) {
     let application = |spec: Value| -> SparkApplication {
         let metadata = json!({"name": "pi", "namespace": "default", "uid": "1"});
         serde_json::from_value(json!({"metadata": metadata, "spec": spec}))
-            .expect("it has all that is required")
+            .expect("the object has every required field")
     };
     let monitored = application(json!({"monitoring": {"metricsProperties": text}}));
     let said = validation::examine(&monitored, validation::Files::Stay);
@@ -194,7 +194,7 @@ fn read<K: DeserializeOwned + Resource<DynamicType = ()> + Clone>(list: &str) ->
     list.items.into_iter().filter_map(|item| item.0.ok()).collect()
 }
 
-/// Creates reviews that ask the API server nothing. Their metrics are in `registry`.
+/// Creates reviews that send no request to an API server. Their metrics are in `registry`.
 pub fn reviews(registry: &mut Registry) -> Reviews {
     Reviews {
         metrics: ReviewMetrics::new(registry),

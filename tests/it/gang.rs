@@ -1,4 +1,5 @@
-//! Tests what a batch scheduler is told about the pods of an application. The cases are in `tests/data/gang`.
+//! Tests the groups, labels and annotations that a batch scheduler gets for the pods of an application. The cases are
+//! in `tests/data/gang`.
 
 use crate::prelude::*;
 use api::{
@@ -27,16 +28,16 @@ struct Case {
     /// API version, name and spec of the object that is created first.
     group: Option<Value>,
     /// The labels and annotations of driver and executors, without those that every application has, by the end of the
-    /// property that sets them.
+    /// key of the property that sets them.
     both: BTreeMap<String, String>,
     driver: BTreeMap<String, String>,
     executor: BTreeMap<String, String>,
     refused: Option<String>,
 }
 
-/// The API server limits only labels.
+/// The API server limits the length of labels, but not that of a single annotation.
 #[test]
-fn no_mark_of_a_driver_is_longer_than_a_name() {
+fn a_mark_of_a_driver_that_is_longer_than_a_name_is_ignored() {
     let marks = |value: &str| {
         let (labels, annotations) =
             (json!({label::SPARK_ROLE: role::DRIVER}), json!({batch_scheduler::VOLCANO_GROUP: value}));
@@ -49,7 +50,7 @@ fn no_mark_of_a_driver_is_longer_than_a_name() {
 }
 
 #[test]
-fn a_batch_scheduler_gets_the_group_and_finds_its_pods_whoever_submits() {
+fn a_batch_scheduler_gets_the_group_and_its_pods_from_both_submitters() {
     for case in yaml::<Vec<Case>>(&data("gang/cases.yaml")) {
         let (name, application) = (&case.case, application(&case.spec));
         for submitter in [Submitter::Native, Submitter::SparkSubmit] {
@@ -90,7 +91,11 @@ fn a_batch_scheduler_gets_the_group_and_finds_its_pods_whoever_submits() {
                 );
                 assert_eq!(customization.contains(&told), scheduler.is_some(), "{name}: {customization}");
             } else {
-                assert_eq!(objects.pod["spec"]["schedulerName"], Value::Null, "{name}: it is in no group");
+                assert_eq!(
+                    objects.pod["spec"]["schedulerName"],
+                    Value::Null,
+                    "{name}: the submission pod is in no group"
+                );
             }
         }
     }
@@ -165,17 +170,21 @@ fn kubernetes_own_gangs_hold_room_by_placeholders_and_gate_the_executors() {
                 assert_eq!(objects.pod["spec"]["schedulingGroup"], json!({"podGroupName": group}));
                 assert_eq!(objects.pod["spec"]["schedulerName"], Value::Null);
             } else {
-                assert_eq!(objects.pod["spec"]["schedulingGroup"], Value::Null, "it runs before the driver");
+                assert_eq!(
+                    objects.pod["spec"]["schedulingGroup"],
+                    Value::Null,
+                    "the submission pod runs before the gang"
+                );
             }
         }
     }
     golden.finish();
 }
 
-/// The annotations of the contract are removed where no webhook reads them, but the operator reads these.
+/// Without the webhook, the annotations that only the webhook reads are removed, but the operator itself reads these
+/// two.
 #[test]
-fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_of_a_driver_that_spark_submit_has_created()
- {
+fn without_the_webhook_group_and_gate_of_spark_submits_pods_are_annotated() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
     let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
     policy.submission.has_webhook = false;
@@ -197,7 +206,7 @@ fn without_the_webhook_too_the_operator_recognises_the_group_and_the_executors_o
 
 /// Spark takes the first container of a template if none has the name that it looks for.
 #[test]
-fn without_the_webhook_too_the_container_of_spark_may_have_any_name() {
+fn without_the_webhook_the_container_of_spark_may_have_any_name() {
     let containers = json!([{"name": "main", "args": ["own"]}, {"name": "logger"}]);
     let executor = json!({"template": {"spec": {"containers": containers}}});
     let mut policy = Policy { submitter: Submitter::SparkSubmit, ..with_kubernetes() };
@@ -218,7 +227,7 @@ fn template(objects: &Objects, role: &str) -> Value {
 
 /// The submission pod is in no group. For such a pod Volcano creates a group in its default queue, which may be full.
 #[test]
-fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_scheduler() {
+fn a_submission_pod_has_its_drivers_scheduler_but_no_batch_scheduler() {
     let gangs = BatchSchedulers::new(Vec::new(), true, None).unwrap();
     let own = json!({"schedulerName": "own"});
     let configured = json!({"spark.kubernetes.driver.scheduler.name": "volcano"});
@@ -238,7 +247,7 @@ fn a_submission_pod_is_placed_by_the_scheduler_of_its_driver_but_by_no_batch_sch
 }
 
 #[test]
-fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
+fn without_pod_groups_in_the_cluster_the_submission_fails_with_advice() {
     let application = application(&json!({"batchScheduler": "kubernetes"}));
     let policy = with_kubernetes();
     let environment = SubmissionEnvironment::default();
@@ -247,7 +256,7 @@ fn without_pod_groups_in_the_cluster_the_submission_fails_with_what_helps() {
     assert!(why.contains("it needs Kubernetes 1.36 or later, the feature gate GenericWorkload"), "{why}");
 }
 
-/// A placeholder is built for each executor: a number without a bound would take the operator's memory.
+/// A placeholder is built for each executor: without a maximum, they could take all of the operator's memory.
 #[test]
 fn a_gang_has_a_placeholder_for_each_of_up_to_a_thousand_executors() {
     let direct = json!({"spark.kubernetes.allocation.pods.allocator": "direct"});
@@ -257,7 +266,7 @@ fn a_gang_has_a_placeholder_for_each_of_up_to_a_thousand_executors() {
 }
 
 #[test]
-fn what_no_gang_can_be_made_of_is_refused_with_what_helps() {
+fn an_application_that_cannot_be_a_gang_is_refused_with_advice() {
     for (spec, defaults, expected) in yaml::<Vec<(Value, String, String)>>(&data("gang/refused.yaml")) {
         let application = application(&spec);
         let run = Run::next(&application);
@@ -281,7 +290,7 @@ struct Held {
 /// The scheduler places a placeholder as it would place the executor, and a policy that refuses or admits executors has to
 /// treat their placeholders in the same way.
 #[test]
-fn placeholders_are_as_their_executors_will_be() {
+fn scheduler_and_policies_see_placeholders_as_they_will_see_executors() {
     for Held { case, spec, labels, placeholder } in yaml::<Vec<Held>>(&data("gang/placeholders.yaml")) {
         let chosen = chosen_by_kubernetes(&spec, &labels).unwrap();
         let mut found = chosen.request.copies.iter().next().unwrap();
@@ -298,7 +307,7 @@ fn placeholders_are_as_their_executors_will_be() {
 
 /// Properties of the admin's `spark-defaults.conf` count as if the application set them, unless it sets the same ones.
 #[test]
-fn the_sums_contain_what_the_admins_defaults_set() {
+fn group_and_placeholders_include_the_admins_spark_defaults() {
     let defaults = "spark.driver.memoryOverhead 1g\nspark.executor.memoryOverhead=2g\nspark.dynamicAllocation.enabled true\n\
                     spark.dynamicAllocation.initialExecutors 3\nspark.kubernetes.executor.request.cores 250m\n\
                     spark.kubernetes.executor.label.by-default x\nspark.executor.memory 9g\n";
@@ -342,7 +351,8 @@ pub(crate) fn chosen(application: &SparkApplication, policy: &Policy) -> Result<
     chosen_for(&Run::next(application), application, policy, "")
 }
 
-/// Returns how `run` is submitted in such a cluster. `defaults` is the text of the admin's `spark-defaults.conf`.
+/// Returns how `run` is submitted in a cluster that has PodGroups of Kubernetes' own. `defaults` is the text of the
+/// admin's `spark-defaults.conf`.
 fn chosen_for(
     run: &Run,
     application: &SparkApplication,
@@ -383,8 +393,8 @@ fn a_name_that_makes_too_long_a_label_is_refused_before_any_pod() {
     );
 }
 
-/// What a driver names is deleted when the run is over only if the operator has made it. The name is part of a URL, and
-/// it comes from a label or an annotation, which the user can write too.
+/// A group that a driver names is deleted at the end of the run only if the operator has created it: the name comes
+/// from a label or an annotation, which the user can write too, and becomes part of a URL.
 #[test]
 fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
     let policy = with(BatchSchedulers::new(vec!["coscheduler".to_owned()], true, None));
@@ -400,12 +410,12 @@ fn only_groups_with_the_operators_own_names_are_deleted_with_a_run() {
         let metadata = json!({"labels": labels, "annotations": annotations});
         assert_eq!(names(Some(metadata.clone())), expected, "{metadata}");
     }
-    // Without a driver, the spec that it had may not be known any more.
+    // Without the driver, the spec of its run may be unknown, so that it may have had any of these groups.
     let any = "PodGroup pi-abcdefgh, PodGroup pi-pg, PodGroup spark-pi-pg, Workload pi-abcdefgh";
     assert_eq!(names(None), any);
 }
 
-/// Whoever may create pods can write what makes a pod look like a placeholder, and any node into it.
+/// Whoever may create pods can create one that looks like a placeholder and names any node.
 #[test]
 fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
     let seat = |differs: Value| {
@@ -435,9 +445,10 @@ fn a_placeholder_holds_room_only_once_the_kubelet_has_accepted_it() {
     assert_eq!(gated.map(|seat| (seat.gate.is_some(), seat.has_other_gates)), [(true, false), (true, true)]);
 }
 
-/// The scheduler nominates each pod whose volumes it waits for. Only an executor that had the gate is waited for.
+/// The scheduler also nominates a node to a pod whose volumes it waits for. Applications wait only for executors that
+/// had the gate.
 #[test]
-fn a_nominated_pod_takes_part_in_exchanges_only_if_it_is_a_gangs() {
+fn a_nominated_pod_takes_part_in_exchanges_only_if_it_had_the_gate() {
     let seat = |annotations: Value| {
         let pod = json!({
             "metadata": {"labels": {"spark-role": "executor"}, "annotations": annotations},
@@ -467,7 +478,7 @@ struct Options {
 }
 
 #[test]
-fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
+fn options_that_the_scheduler_refuses_or_ignores_are_reported() {
     for case in yaml::<Vec<Options>>(&data("gang/options.yaml")) {
         let Options { batch_scheduler, default, options, refused, warnings } = case;
         let schedulers = BatchSchedulers::new(vec!["coscheduler".to_owned()], true, default).unwrap();
@@ -477,8 +488,8 @@ fn options_that_the_scheduler_cannot_take_or_has_no_use_for_are_named() {
     }
 }
 
-/// By these annotations the operator puts pods into groups. A user's own would put a driver into the group of another
-/// application.
+/// These annotations are those by which the operator puts pods into groups. If users could set them, they could put a
+/// driver into the group of another application.
 #[test]
 fn annotations_of_the_users_own_put_no_pod_into_a_group_or_behind_a_gate() {
     let marks = [annotation::POD_GROUP, annotation::SCHEDULING_GATE];

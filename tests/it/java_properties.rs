@@ -70,7 +70,7 @@ fn text() -> impl Strategy<Value = String> {
         1 => any::<char>().prop_map(String::from),
     ];
     let pieces = vec(piece, 0..8).prop_map(|pieces| pieces.concat());
-    // Java reads 8 KiB at a time, so some texts cross that border.
+    // Java reads 8 KiB at a time, so some texts cross that boundary.
     prop_oneof![20 => pieces.clone(), 1 => pieces.prop_map(|text| "x".repeat(8 * 1024 - 30) + &text.repeat(8))]
 }
 

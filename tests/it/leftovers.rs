@@ -12,10 +12,10 @@ use spark_client::Environment;
 /// driver (`OnDemand`); the user has chosen the name of the second.
 const CLAIMS: [(&str, &str); 2] = [("scratch", "OnDemand"), ("data", "data")];
 
-/// Once, the deletion was planned as if the admin had configured nothing. If only spark-defaults.conf had an image,
-/// nothing could be planned, and all objects stayed.
+/// An earlier version planned the deletion as if the admin had configured nothing. If only spark-defaults.conf had an
+/// image, nothing could be planned, and all objects stayed.
 #[test]
-fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark() {
+fn a_runs_objects_are_deleted_at_its_end_whatever_the_admin_configures() {
     for (name, application, submission_environment) in cases() {
         let (application, objects) = made(application, &submission_environment);
         let driver = driver(&application, &objects);
@@ -33,7 +33,7 @@ fn what_a_run_has_made_goes_with_its_end_however_the_admin_has_configured_spark(
 /// A submission fails after it has created objects, for example, when a quota refuses the driver's pod, which is
 /// created last.
 #[test]
-fn what_a_failed_submission_has_made_goes_with_it() {
+fn the_objects_of_a_failed_submission_are_deleted() {
     for (name, application, submission_environment) in cases() {
         let (_, objects) = made(application.clone(), &submission_environment);
         let id = Run::next(&application).id;
@@ -49,7 +49,7 @@ fn what_a_failed_submission_has_made_goes_with_it() {
 }
 
 #[test]
-fn a_claim_that_has_a_name_of_the_users_stays() {
+fn a_claim_whose_name_the_user_has_chosen_is_kept() {
     let (application, objects) =
         made(program(json!({"sparkConf": claims()})), &SubmissionEnvironment::default());
     let driver = Driver::Pod { pod: Box::new(driver(&application, &objects)), complete: true };

@@ -135,16 +135,16 @@ struct Expected {
 }
 
 #[test]
-fn every_story_goes_as_it_is_written() {
+fn every_story_gives_the_expected_plans() {
     let differing: Vec<_> = stories()
         .filter_map(|(name, story)| {
-            std::panic::catch_unwind(|| goes_as_written(&name, &story)).err().map(|_| name)
+            std::panic::catch_unwind(|| gives_the_expected_plans(&name, &story)).err().map(|_| name)
         })
         .collect();
-    assert_eq!(differing, Vec::<String>::new(), "what differs in each stands above");
+    assert_eq!(differing, Vec::<String>::new(), "the first difference of each is printed above");
 }
 
-fn goes_as_written(name: &str, story: &Story) {
+fn gives_the_expected_plans(name: &str, story: &Story) {
     for (at, _, _, plan, expect) in told(story) {
         let context = format!("{name} at {at:#}");
         let status = &plan.status;
@@ -177,7 +177,7 @@ fn goes_as_written(name: &str, story: &Story) {
             assert_eq!(&found.collect::<BTreeMap<_, _>>(), conditions, "{context}");
         }
         if let Some(runs) = &expect.runs {
-            assert_eq!(&status.runs.iter().map(told_of).collect::<Vec<_>>(), runs, "{context}");
+            assert_eq!(&status.runs.iter().map(described).collect::<Vec<_>>(), runs, "{context}");
         }
         if let Some(terminated) = expect.terminated {
             assert_eq!(status.termination_time.as_ref().unwrap().0, begin() + terminated, "{context}");
@@ -185,10 +185,10 @@ fn goes_as_written(name: &str, story: &Story) {
     }
 }
 
-/// Facts that are recorded already cause no writes, events or actions. States that an application only passes through
-/// are passed at once.
+/// Facts that are recorded already cause no writes, events or actions. The next plans leave a state in which nothing is
+/// to be waited for at once.
 #[test]
-fn a_plan_that_has_taken_effect_plans_nothing_more() {
+fn after_a_plan_has_taken_effect_nothing_more_is_planned() {
     for (name, story) in stories() {
         for (at, mut application, mut seen, plan, _) in told(&story) {
             let policy = policy(story.policy);
@@ -236,9 +236,10 @@ fn a_lost_status_write_or_a_crash_submits_nothing_else() {
     }
 }
 
-/// The controller looks up the driver if `questions` asks for it. Otherwise a state that needs it would wait for ever.
+/// The controller looks up the driver only if `questions` asks for it. A state that depends on the driver without
+/// asking would wait for ever.
 #[test]
-fn whoever_decides_on_the_driver_asks_for_it() {
+fn a_state_that_depends_on_the_driver_asks_for_it() {
     for state in State::ALL {
         let status = json!({"applicationState": {"state": state}, "submissionID": "1"});
         let application = pi(&Map::new(), Some(status));
@@ -247,12 +248,12 @@ fn whoever_decides_on_the_driver_asks_for_it() {
             lifecycle::next(&application, &seen, begin(), &policy(Admin::default()))
         };
         let depends = plan_seeing(Driver::Unseen) != plan_seeing(Driver::Gone);
-        // A failed submission is not retried at this time.
+        // At this time a failed submission is not yet retried, so that its plan does not depend on the driver.
         assert_eq!(depends, questions(&application).driver && state != State::SubmissionFailed, "{state}");
     }
 }
 
-/// `make explore` found this: one run had two drivers, the first of which was deleted together with its submission pod.
+/// `make explore` found this: a run had two drivers, because the first was deleted together with its submission pod.
 #[test]
 fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     let run = Run::next(&pi(&Map::new(), None)).id;
@@ -276,9 +277,10 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!knows(&application, Some("d1")));
 }
 
-/// A pod on a lost node stays until somebody deletes the node, and the new application of its name waited without a word.
+/// A pod on a lost node exists until somebody deletes the node. In an earlier version, a new application of the same
+/// name waited for it without a message.
 #[test]
-fn an_application_says_that_it_waits_for_a_pod_of_an_earlier_one_of_its_name() {
+fn an_application_reports_a_wait_for_a_pod_of_an_earlier_one_of_its_name() {
     let mut application = pi(&Map::new(), None);
     application.metadata.creation_timestamp = Some(Time(begin()));
     let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": "earlier"});
@@ -298,9 +300,9 @@ fn an_application_says_that_it_waits_for_a_pod_of_an_earlier_one_of_its_name() {
     assert_eq!(said_after(60), (State::New, Some(message.to_owned())));
 }
 
-/// The last of 101 executors is deleted in the next turn, and the status said that it stays.
+/// The last of 101 executors is deleted by the next plan. An earlier version reported in the status that it would stay.
 #[test]
-fn a_pod_that_a_later_turn_deletes_is_not_said_to_stay() {
+fn a_pod_that_a_later_plan_deletes_is_not_reported_to_stay() {
     let spec = json!({"suspend": true});
     let status = json!({"applicationState": {"state": "SUSPENDING"}});
     let mut application = pi(spec.as_object().unwrap(), Some(status));
@@ -320,10 +322,10 @@ fn a_pod_that_a_later_turn_deletes_is_not_said_to_stay() {
     assert_eq!(plan.status.application_state.error_message, None);
 }
 
-/// Other applications wait while a plan is carried out.
+/// A plan is limited, because other applications wait while the operator carries it out.
 #[test]
 #[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
-fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
+fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_more() {
     let (_, story) = stories().find(|(name, _)| name == "placeholders-are-left").unwrap();
     let application = pi(&story.spec, story.status.clone());
     let step = story.steps.last().unwrap();
@@ -338,13 +340,13 @@ fn a_plan_deletes_some_of_many_placeholders_and_the_next_plan_goes_on() {
         assert_eq!((actions.len(), wake), (100, Some(Duration::from_secs(1))));
         seen = taken_effect(seen, &actions);
     }
-    // The executor with a gate is left.
+    // The last action is that for the executor with a gate.
     assert_eq!(next(&seen).actions.len(), 1);
 }
 
 #[test]
 #[cfg_attr(not(feature = "batch-schedulers"), ignore = "needs batch schedulers")]
-fn a_plan_makes_some_of_many_lost_placeholders() {
+fn a_plan_creates_some_of_many_lost_placeholders() {
     let (_, mut story) = stories().find(|(name, _)| name == "placeholders-are-lost").unwrap();
     story.spec["executor"]["instances"] = json!(1000);
     let application = pi(&story.spec, story.status.clone());
@@ -379,12 +381,12 @@ fn a_run_has_one_id_and_no_other_run_has_it() {
     ids.sort();
     ids.dedup();
     assert_eq!(ids.len(), others.len() + 1);
-    // A change of these fields starts no other run.
+    // A change of these fields starts no new run.
     assert_eq!(run(UID, json!({"suspend": false, "timeToLiveSeconds": 5}), None).id, first.id);
 }
 
 /// Describes a run: `1 Created: FAILED Error (exit code 1) as spark`, with the default account that its driver has.
-fn told_of(run: &RunRecord) -> String {
+fn described(run: &RunRecord) -> String {
     let outcome = match (run.state, &run.reason) {
         (Some(state), Some(reason)) => format!(": {state} {reason}"),
         _ => String::new(),
@@ -419,7 +421,7 @@ fn told(story: &Story) -> Vec<Told<'_>> {
     told
 }
 
-/// A step: where it is, the application before it, the observation, and the plan.
+/// A step of a story: the story and the time, the application before the step, the observation, and the plan.
 pub(crate) type Decided = (String, SparkApplication, Observed, Plan);
 
 /// Returns each step of every story.
@@ -461,7 +463,7 @@ fn shown(action: &Action) -> String {
     }
 }
 
-/// Returns the node to which a pod is nominated by `patch`; none if it loses its gate.
+/// Returns the node to which `patch` nominates a pod; `None` if it removes the pod's gate.
 fn nomination(patch: &PodPatch) -> Option<&str> {
     let PodPatch::Status(patch) = patch else { return None };
     patch["status"]["nominatedNodeName"].as_str()
@@ -542,7 +544,7 @@ fn taken_effect(mut seen: Observed, actions: &[Action]) -> Observed {
 
 fn placement<'a>(seen: &'a mut Observed, executor: &str) -> &'a mut Placement {
     let executor = seen.executors.iter_mut().find(|pod| pod.name == executor).expect(executor);
-    executor.particulars.as_mut().unwrap().placement.as_mut().expect("it is gated")
+    executor.particulars.as_mut().unwrap().placement.as_mut().expect("a gated executor has a placement")
 }
 
 /// Applies an edit to the spec. Fields that the edit removes are null.

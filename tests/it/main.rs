@@ -1,6 +1,6 @@
 //! Contains all integration tests in one binary, so that linking happens only once.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue fails")]
 
 /// The allocator of the operator, since `make bench` measures the webhook and the plans in this process.
 #[global_allocator]
@@ -14,7 +14,6 @@ mod bench;
 mod budget;
 mod characters;
 mod choice;
-mod circles;
 mod clients;
 mod compilation;
 mod connect;
@@ -26,8 +25,6 @@ mod dashboards;
 mod deletion;
 mod docs;
 mod edits;
-#[cfg(feature = "batch-schedulers")]
-mod exchanges;
 mod exposure;
 mod extensions;
 mod failure;
@@ -42,14 +39,17 @@ mod java_properties;
 mod leftovers;
 mod lifecycle;
 mod manifests;
+mod module_cycles;
 mod monitoring;
 mod native;
 mod node;
+#[cfg(feature = "batch-schedulers")]
+mod placeholder_exchanges;
 mod prelude;
 mod program;
 mod quota;
 mod random_pods;
-mod recorded;
+mod recorded_reviews;
 mod recordings;
 mod rendered_connects;
 #[cfg(feature = "batch-schedulers")]

@@ -62,7 +62,7 @@ fn cert_managers_certificate_is_for_the_service_and_goes_into_the_secret() {
 }
 
 #[test]
-fn the_deployment_runs_the_operator_with_flags_that_exist_on_ports_that_it_opens() {
+fn the_flags_of_the_deployment_exist_and_its_ports_are_opened() {
     let deployment = &documents("deployment/operator.yaml")[0];
     let container = program(deployment);
     let arguments = texts(&container["args"]);
@@ -126,7 +126,7 @@ fn the_deployment_has_no_spark_and_nowhere_to_write() {
 
 /// `spark-submit` runs under the driver's service account, and creates the objects that the driver needs.
 #[test]
-fn a_drivers_account_may_make_what_spark_submit_makes() {
+fn a_drivers_account_may_create_what_spark_submit_creates() {
     let rules = documents("rbac/spark.yaml").into_iter().find(|object| object["kind"] == "Role").unwrap();
     let granted = grants(&rules);
     // spark-submit creates everything except the pod by server-side apply, which needs the verbs `create` and `patch`.
@@ -139,7 +139,7 @@ fn a_drivers_account_may_make_what_spark_submit_makes() {
 }
 
 #[test]
-fn the_binary_prints_all_that_is_applied_in_order() {
+fn the_binary_prints_every_object_of_the_kustomization_namespace_first() {
     let parts = documents("kustomization.yaml").remove(0);
     let files = texts(&parts["resources"]).into_iter().filter(|file| !file.starts_with("crds/"));
     let committed: Vec<Value> = files.flat_map(documents).collect();
@@ -151,7 +151,7 @@ fn the_binary_prints_all_that_is_applied_in_order() {
 }
 
 #[test]
-fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for() {
+fn an_installation_has_the_namespace_and_the_image_of_the_flags() {
     let objects =
         printed(&["rbac", "webhook", "deployment", "--namespace", "ours", "--image", "registry.example/x:1"]);
     let text = json!(objects).to_string();
@@ -170,7 +170,7 @@ fn an_installation_goes_into_the_namespace_and_has_the_image_that_is_asked_for()
 }
 
 #[test]
-fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
+fn an_installation_that_enforces_quotas_may_list_them_and_has_the_flag() {
     let flag = "--enable-resource-quota-enforcement";
     let (plain, enforcing) = (printed(&[]), printed(&[flag, "--namespace=ours"]));
     let of = |objects: &[Value], kind: &str| -> Vec<Value> {
@@ -192,7 +192,7 @@ fn an_installation_that_enforces_quotas_may_list_them_and_is_told_to() {
 }
 
 #[test]
-fn a_check_of_exposure_that_only_warns_asks_the_api_server_too() {
+fn a_check_of_exposure_rights_that_only_warns_needs_its_right_too() {
     for (flag, asks, arguments) in [
         ("--check-exposure-rights", true, json!(["run"])),
         ("--check-exposure-rights=warn", true, json!(["run", "--check-exposure-rights=warn"])),
@@ -205,7 +205,7 @@ fn a_check_of_exposure_that_only_warns_asks_the_api_server_too() {
 }
 
 #[test]
-fn an_operator_that_leaves_spark_connects_alone_has_no_rights_on_them_and_is_not_asked_about_them() {
+fn without_spark_connect_the_operator_has_no_rights_and_reviews_for_it() {
     let named = |flags: &[&str]| {
         let objects = printed(&[&["rbac", "webhook", "deployment"], flags].concat());
         let is_of_people =
@@ -322,7 +322,7 @@ fn an_installation_with_a_name_shares_no_object_with_another_one() {
 
 /// Each namespace in `--namespaces` gets a service account for drivers with the name in `--driver-service-account`.
 #[test]
-fn drivers_have_an_account_where_applications_run() {
+fn each_namespace_of_applications_has_an_account_for_drivers() {
     let flags =
         ["drivers", "--namespaces=b,a", "--driver-service-account=spark-operator-spark", "--installation=x"];
     let objects = printed(&flags);
@@ -335,7 +335,8 @@ fn drivers_have_an_account_where_applications_run() {
         json!([{"kind": "ServiceAccount", "name": account, "namespace": "a"}])
     );
     assert_eq!(objects[2]["roleRef"]["name"], account);
-    // Kubeflow's examples and SDK name its chart's account, so it is there beside the one that the admin has not named.
+    // Kubeflow's examples and SDK name the account of Kubeflow's chart, which is therefore created beside the default
+    // account `spark` if the admin names no account.
     let beside = printed(&["drivers", "--namespaces=a"]).split_off(3);
     assert_eq!(beside[0]["metadata"], json!({"name": account, "namespace": "a"}));
     assert_eq!(beside[1]["roleRef"]["name"], "spark", "{beside:?}");
@@ -367,8 +368,8 @@ fn people_with_kubernetes_own_roles_may_view_and_edit_applications() {
     assert_eq!(of("admin"), of("edit"));
 }
 
-/// The API server sends reviews only from namespaces whose applications the operator drives, and the Deployment has the
-/// flags that name these namespaces.
+/// The API server sends reviews only from namespaces whose applications the operator manages, and the Deployment has
+/// the flags that name these namespaces.
 #[test]
 fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
     let (named, labelled) = ("--namespaces=b,a,b", "--namespace-selector=team in (data, science),!old");
@@ -423,7 +424,7 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
 }
 
 #[test]
-fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
+fn the_admin_sets_failure_policy_and_timeout_of_the_webhooks() {
     let objects = printed(&["webhook", "--failure-policy=Ignore", "--timeout-seconds=30", "--namespaces=a"]);
     let webhooks: Vec<_> = objects
         .iter()
@@ -441,7 +442,7 @@ fn an_admin_decides_what_a_webhook_that_does_not_answer_means() {
 
 /// The gateway's account has no other right than the gateway needs, and the operator's pods and Services do not select its pods.
 #[test]
-fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone() {
+fn the_gateway_is_printed_only_on_demand_and_may_only_read_and_patch() {
     let without = printed(&["--namespaces=b,a"]);
     let without: BTreeSet<_> = without.iter().map(name).collect();
     let with = printed(&["--connect-gateway", "--namespaces=b,a", "--image=registry.example/x:1"]);
@@ -460,7 +461,7 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     let container = &pod["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example/x:1");
     assert_eq!(container["args"], json!(["connect-gateway", "--namespaces=a,b"]));
-    // Its ports are those that the operator gives away.
+    // The gateway opens the ports that the operator assigns to servers.
     let of_range = printed(&["deployment", "--connect-gateway", "--connect-gateway-port-range=21000-21999"]);
     let arguments: Vec<_> =
         of_range.iter().map(|object| &object["spec"]["template"]["spec"]["containers"][0]["args"]).collect();
@@ -468,7 +469,7 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     let Command::ConnectGateway(settings) =
         Flags::try_parse_from(["spark-operator", "connect-gateway"]).unwrap().command
     else {
-        unreachable!("the gateway was asked for")
+        unreachable!("the subcommand is `connect-gateway`")
     };
     let port = settings.health_probe_bind_address.unwrap().port();
     assert_eq!(container["ports"], json!([{"name": "health", "containerPort": port}]));
@@ -479,12 +480,12 @@ fn the_gateway_is_printed_where_it_is_asked_for_and_may_read_and_annotate_alone(
     assert_ne!(pod["metadata"]["labels"][label], operators[label]);
 }
 
-/// Returns the output of `spark-operator manifests`, without the definitions that come first where no part is asked for:
-/// they are the program's own, which `crds` compares, and take a second to read.
+/// Returns the output of `spark-operator manifests`, without the CRDs that come first if no part is selected: they are
+/// compared in `crds`, and take a second to parse.
 fn printed(arguments: &[&str]) -> Vec<Value> {
     let arguments = ["spark-operator", "manifests"].iter().chain(arguments);
     let Command::Manifests(settings) = Flags::try_parse_from(arguments).unwrap().command else {
-        unreachable!("`manifests` was asked for")
+        unreachable!("the subcommand is `manifests`")
     };
     let yaml = manifests::yaml(&settings);
     let is_whole = settings.parts.is_empty();
@@ -492,10 +493,10 @@ fn printed(arguments: &[&str]) -> Vec<Value> {
     serde_saphyr::from_multiple(objects).unwrap()
 }
 
-/// `tests/data/rights.yaml` has all rights that the code uses. The operator of the tests with a real API server has only those of
-/// the manifests, so those tests find missing rights. This test finds superfluous ones.
+/// `tests/data/rights.yaml` has all rights that the code uses. The operator of the tests with a real API server has
+/// only those of the manifests, so those tests find missing rights. This test finds superfluous ones.
 #[test]
-fn the_operator_may_do_what_it_does_and_nothing_else() {
+fn the_operator_has_exactly_the_rights_that_it_uses() {
     let granted: BTreeSet<String> =
         ["operator", "applications", "connects", "connect-ports", "driver-pdb", "exposure"]
             .into_iter()
@@ -545,7 +546,7 @@ fn program(deployment: &Value) -> &Value {
 pub(crate) fn settings(flags: &[&str]) -> Settings {
     let arguments = ["spark-operator", "run"].iter().chain(flags);
     let Command::Run(settings) = Flags::try_parse_from(arguments).unwrap().command else {
-        unreachable!("`run` was asked for")
+        unreachable!("the subcommand is `run`")
     };
     *settings
 }

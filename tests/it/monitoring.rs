@@ -13,7 +13,7 @@ use submission::monitoring::config_map;
 const JAR: &str = "/prometheus/exporter.jar";
 
 #[test]
-fn the_config_map_has_what_the_image_has_not() {
+fn the_config_map_has_the_files_that_are_not_in_the_image() {
     let files = |monitoring: Value| {
         let application = monitored(monitoring, json!({}));
         let made = config_map(&application, &Run::next(&application));
@@ -42,7 +42,7 @@ fn the_config_map_has_what_the_image_has_not() {
 /// The ConfigMap with the configuration of the JMX exporter has the name that Kubeflow's operator gives it. The owner
 /// is the application, and a label has the submission id of the run.
 #[test]
-fn the_config_map_is_the_runs_own() {
+fn the_config_map_is_among_the_objects_of_its_run() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
     let run = Run::next(&application);
     let metadata = &config_map(&application, &run).unwrap()["metadata"];
@@ -58,7 +58,7 @@ fn the_config_map_is_the_runs_own() {
 }
 
 #[test]
-fn whoever_submits_the_pods_find_it() {
+fn the_pods_of_both_submitters_find_the_config_map() {
     for submitter in ["native", "spark-submit"] {
         let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
         let application = asking(application, Some(submitter));
@@ -67,7 +67,7 @@ fn whoever_submits_the_pods_find_it() {
             By::Native(objects) => {
                 assert_eq!(objects.children[0], made);
                 let last = objects.children.last().unwrap()["metadata"]["name"].as_str().unwrap();
-                assert!(last.starts_with("spark-drv-"), "where Spark's own is there, everything is: {last}");
+                assert!(last.starts_with("spark-drv-"), "Spark's own ConfigMap is created last: {last}");
                 let volumes = objects.pod["spec"]["volumes"].as_array().unwrap();
                 assert!(volumes.iter().any(|volume| volume["configMap"]["name"] == "pi-prom-conf"));
             }
@@ -78,7 +78,7 @@ fn whoever_submits_the_pods_find_it() {
 
 /// A Java option of the user is never lost, wherever the user has set it.
 #[test]
-fn the_agent_stands_behind_the_options_that_count() {
+fn the_java_agent_is_appended_to_the_effective_options() {
     let agent = "-javaagent:/prometheus/exporter.jar=8090:/etc/metrics/conf/prometheus.yaml";
     let key = "spark.driver.extraJavaOptions";
     for (field, configured, default, expected) in [
@@ -107,7 +107,7 @@ fn the_agent_stands_behind_the_options_that_count() {
 /// Kubeflow's operator always overwrites the user's `spark.metrics.conf`. This operator does so only if
 /// `spec.monitoring` contains or names other metrics properties.
 #[test]
-fn metrics_properties_of_the_users_own_are_read() {
+fn the_users_metrics_properties_count_unless_spec_monitoring_has_some() {
     let spark_conf = json!({"sparkConf": {"spark.metrics.conf": "/mine", "spark.metrics.namespace": "my"}});
     let exporter = json!({"jmxExporterJar": JAR});
     for (monitoring, expected) in [
@@ -126,7 +126,7 @@ fn metrics_properties_of_the_users_own_are_read() {
 /// The metric names in Kubeflow's dashboards come from these rules. The patterns match the names of JMX beans both
 /// before Spark 3 and since Spark 3.
 #[test]
-fn the_default_configuration_has_one_rule_for_each_metric_of_kubeflows() {
+fn the_default_configuration_has_a_rule_for_each_metric_of_kubeflow() {
     let application = monitored(json!({"prometheus": {"jmxExporterJar": JAR}}), json!({}));
     let made = config_map(&application, &Run::next(&application)).unwrap();
     let text = made["data"]["prometheus.yaml"].as_str().unwrap();

@@ -14,7 +14,7 @@ const MASTER: &str = "k8s://https://10.0.0.1:443";
 
 /// A submission read back from `spark-submit`'s command line and files is the same as the native one.
 #[test]
-fn both_submitters_are_given_the_same() {
+fn both_submitters_get_the_same_submission() {
     for case in cases("submission") {
         let application = application(&case);
         let run = Run::next(&application);
@@ -36,7 +36,7 @@ fn both_submitters_are_given_the_same() {
 }
 
 #[test]
-fn the_applications_that_there_are_need_no_jvm() {
+fn native_submission_can_submit_the_applications_of_all_cases() {
     for case in cases("submission") {
         let mut application = application(&case);
         // Native submission needs an image and a main class, and a case sets only the fields that it is about.
@@ -54,15 +54,15 @@ fn the_applications_that_there_are_need_no_jvm() {
 }
 
 #[test]
-fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_others() {
+fn a_repeated_submission_has_the_same_objects_and_a_new_run_has_others() {
     let mut application = program(json!({}));
     let first = objects(&submitted(&application, "").unwrap()).unwrap();
     assert_eq!(first, objects(&submitted(&application, "").unwrap()).unwrap());
     let names = |objects: &Objects| -> Vec<Value> {
         objects.children.iter().map(|child| child["metadata"]["name"].clone()).collect()
     };
-    // The first submission was not recorded, so the names stay the same after an edit, and the operator finds by these
-    // names what the first submission has left.
+    // The first submission was not recorded, so the names stay the same after an edit. By these names the operator
+    // finds the objects that the first submission has created.
     application.spec.arguments.push("again".to_owned());
     let edited = objects(&submitted(&application, "").unwrap()).unwrap();
     assert_eq!(names(&first), names(&edited));
@@ -76,7 +76,7 @@ fn whoever_repeats_a_submission_makes_the_same_objects_and_another_run_makes_oth
 }
 
 #[test]
-fn the_images_defaults_are_below_everything_else() {
+fn properties_of_the_application_override_spark_defaults() {
     let application = program(json!({"sparkConf": {"spark.a": "application"}}));
     let submission = submitted(&application, "spark.a defaults\nspark.b  defaults\nother 1\n").unwrap();
     assert_eq!(submission.properties["spark.a"], "application");

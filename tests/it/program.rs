@@ -8,8 +8,8 @@ use std::{
     sync::{OnceLock, atomic::AtomicU16},
 };
 
-/// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. A package's tests are built with its own
-/// programs only, so it is the tests of the whole workspace that this program is built with.
+/// Returns the path of `sparkctl`, which cargo puts beside `spark-operator`. Cargo builds only the programs of the
+/// test's own package for it, so `sparkctl` exists if the whole workspace was built.
 pub fn sparkctl_program() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| {
@@ -23,9 +23,9 @@ pub fn sparkctl_program() -> &'static str {
     })
 }
 
-/// Returns the number of a free port, another one at each call. The kernel gives the ports from 32768 on to whoever asks
-/// for any: thousands of clients in these tests, one of which may have such a port before the program that is told to
-/// listen there.
+/// Returns the number of a free port, another one at each call. All are below 32768: the kernel assigns those above to
+/// outgoing connections, and one of the thousands of clients in these tests could get such a port before the program
+/// that is to listen there.
 pub fn free_port() -> u16 {
     static ASKED: AtomicU16 = AtomicU16::new(0);
     const FIRST: u16 = 20_000;
@@ -48,7 +48,7 @@ pub fn empty_folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Writes a kubeconfig for the API server at this URL, which asks nobody who they are, into `folder`. Returns its path.
+/// Writes a kubeconfig for the API server at this URL, which needs no authentication, into `folder`. Returns its path.
 pub fn kubeconfig(folder: &Path, server: &str, namespace: &str) -> PathBuf {
     let path = folder.join("kubeconfig");
     let config = json!({
@@ -65,7 +65,7 @@ pub fn run(program: &str, arguments: &[&str], input: &str) -> Output {
     begin(Command::new(program).args(arguments), input).wait_with_output().unwrap()
 }
 
-/// Returns what a program that has succeeded has printed.
+/// Returns the standard output of a program that has succeeded. Panics with its standard error if it has failed.
 #[track_caller]
 pub(crate) fn printed(output: Output) -> String {
     match said(output) {
@@ -74,7 +74,7 @@ pub(crate) fn printed(output: Output) -> String {
     }
 }
 
-/// Returns what a program has printed, or what it complains of if it has failed.
+/// Returns the standard output of a program that has succeeded, or else its standard error.
 pub(crate) fn said(output: Output) -> Result<String, String> {
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());

@@ -9,14 +9,14 @@ use plan::quota::{exceeded, needs_room, present_sum};
 struct Size {
     case: String,
     spec: Map<String, Value>,
-    /// The amounts that the application asks for, by the keys of quotas.
+    /// The amounts that the application needs, by the resource names of quotas.
     asked: BTreeMap<String, String>,
-    /// The advice in the message about how to ask for fewer pods.
+    /// The advice in the message about how to need less.
     advice: Option<String>,
 }
 
 #[test]
-fn an_application_asks_for_what_its_pods_will_ask_for() {
+fn the_needs_of_an_application_are_the_requests_and_limits_of_its_pods() {
     for Size { case, spec, asked, advice } in yaml::<Vec<Size>>(&data("quota/sizes.yaml")) {
         let hard: BTreeMap<_, _> = asked.keys().map(|key| (key.clone(), "0".to_owned())).collect();
         let quota = quota(&json!({"name": "nothing", "hard": hard}));
@@ -44,16 +44,16 @@ struct Case {
 }
 
 #[test]
-fn every_resource_of_every_quota_that_has_no_room_is_named_with_what_to_do() {
+fn every_exceeded_resource_of_every_quota_is_reported_with_advice() {
     for Case { case, spec, quotas, exceeded } in yaml::<Vec<Case>>(&data("quota/quotas.yaml")) {
         let quotas: Vec<_> = quotas.iter().map(quota).collect();
         assert_eq!(said(None, &two_executors(&spec, &Value::Null), &quotas), exceeded, "{case}");
     }
 }
 
-/// A quota's `used` includes the pods of the current run, which are gone before the run after the edit begins.
+/// A quota's `used` includes the pods of the current run, which are gone before the next run begins after the edit.
 #[test]
-fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
+fn quota_that_the_current_run_uses_is_free_for_the_run_after_an_edit() {
     let executors = json!({
         "pi-exec-1": "RUNNING", "pi-exec-2": "PENDING", "pi-exec-3": "COMPLETED", "pi-exec-4": "FAILED", "pi-exec-5": "UNKNOWN",
     });
@@ -77,7 +77,7 @@ fn what_the_present_run_uses_is_left_for_the_one_after_an_edit() {
 }
 
 #[test]
-fn what_an_application_asks_for_at_present_is_the_sum_of_the_pods_that_it_has() {
+fn the_present_sum_is_that_of_the_requests_of_the_existing_pods() {
     let sum = |state: &str| {
         let executors = json!({"pi-exec-1": "RUNNING", "pi-exec-2": "PENDING", "pi-exec-3": "COMPLETED"});
         let run = json!({"applicationState": {"state": state}, "executorState": executors});
@@ -89,7 +89,7 @@ fn what_an_application_asks_for_at_present_is_the_sum_of_the_pods_that_it_has() 
 }
 
 #[test]
-fn what_makes_no_pods_needs_no_room() {
+fn a_change_that_creates_no_pods_needs_no_quota() {
     let with = |spec: Value| two_executors(spec.as_object().unwrap(), &Value::Null);
     for (what, old, new, needs) in yaml::<Vec<(String, Option<Value>, Value, bool)>>(&data("quota/room.yaml"))
     {
@@ -143,9 +143,9 @@ fn said_with(
     found.iter().map(ToString::to_string).collect()
 }
 
-/// Who is not known as an API server may be anybody.
+/// A client that has not proved to be an API server may be anybody, and must not learn how much of a quota is left.
 #[test]
-fn a_quota_says_how_much_is_left_only_where_that_is_wanted() {
+fn how_much_of_a_quota_is_left_is_reported_only_if_that_is_wanted() {
     let hard = json!({"requests.cpu": "4217m"});
     let team = quota(&json!({"name": "team", "hard": hard, "used": {"requests.cpu": "1217m"}}));
     let said = |spec: Value| {
@@ -162,7 +162,7 @@ fn a_quota_says_how_much_is_left_only_where_that_is_wanted() {
 
 /// Properties of the admin's `spark-defaults.conf` count unless the application sets the same ones.
 #[test]
-fn the_admins_defaults_count() {
+fn the_admins_spark_defaults_count_towards_the_quota() {
     let environment = SubmissionEnvironment {
         defaults: "spark.executor.memoryOverhead 1g\nspark.driver.memoryOverhead 1g\n".to_owned(),
         ..SubmissionEnvironment::default()

@@ -20,7 +20,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn a_second_call_changes_nothing_also_of_what_the_api_server_made_of_the_first(pod in pod()) {
+    fn a_second_review_changes_nothing_even_after_api_server_defaults(pod in pod()) {
         if let Ok(once) = customized(&pod) {
             for once in [stored(&once), once] {
                 prop_assert_eq!(customized(&once), Ok(once));
@@ -30,7 +30,7 @@ proptest! {
 
     /// The pods have unknown fields everywhere, and these must stay unchanged as well.
     #[test]
-    fn nothing_changes_that_was_not_asked_for(pod in pod()) {
+    fn only_what_the_annotations_may_change_changes(pod in pod()) {
         if let Ok(once) = customized(&pod) {
             let (mut before, mut after) = (pod.clone(), once);
             let at = spark_container(&pod);
@@ -148,7 +148,7 @@ fn pod() -> impl Strategy<Value = Value> {
 
 type Drawn = BoxedStrategy<Value>;
 
-/// By annotation, the parts of its values: each value has one of the alternatives of each part.
+/// The parts of values by annotation: a value consists of one alternative of each part.
 type Parts = BTreeMap<String, Vec<Vec<Value>>>;
 
 /// The values that each annotation may have, without those that are containers.

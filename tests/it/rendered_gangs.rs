@@ -11,10 +11,10 @@ use serde_json::{Map, Value, json};
 use spark_client::read_properties;
 use submission::{DIRECTORY, run::Run};
 
-/// The pods that `spark-submit` creates are in a group by the labels and annotations in the properties and templates that
-/// the operator gives to it.
+/// The pods that `spark-submit` creates belong to a group through the labels and annotations in the properties and
+/// templates that the operator gives to it.
 #[test]
-fn a_gang_is_rendered_as_the_operator_has_spark_submit_make_it() {
+fn a_rendered_gang_has_the_files_that_the_operator_gives_to_spark_submit() {
     for scheduler in ["volcano", "yunikorn", "coscheduling", "kubernetes"] {
         let mut application = application(json!({"batchScheduler": scheduler}));
         application.metadata.uid = Some("6c1f0b5e-0000-4000-8000-000000000001".to_owned());

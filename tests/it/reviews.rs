@@ -3,7 +3,7 @@
 use crate::{fuzzed::GATEWAY, prelude::*, webhook::Server};
 
 #[tokio::test]
-async fn an_application_is_filled_in_and_keeps_what_we_do_not_know() {
+async fn an_application_gets_defaults_and_keeps_unknown_fields() {
     let mut pi =
         pi(json!({"executor": {"instances": 3, "wormhole": true}, "restartPolicy": {"type": "Always"}}));
     pi["spec"].as_object_mut().unwrap().remove("mode");
@@ -69,9 +69,9 @@ async fn a_review_is_answered_as_its_case_says() {
     }
 }
 
-/// Kubernetes has no right on an annotation alone, and the gateway is where clients of all tenants come.
+/// Kubernetes has no right for a single annotation, and the clients of all tenants connect to the gateway.
 #[tokio::test]
-async fn the_gateways_account_may_only_note_when_somebody_connected() {
+async fn the_gateways_account_may_only_write_the_time_of_the_last_connection() {
     let old = notebook(json!({}));
     let with = |annotations: Value| {
         let mut new = old.clone();
@@ -100,7 +100,7 @@ async fn the_gateways_account_may_only_note_when_somebody_connected() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_refused_with_the_path() {
+async fn a_field_that_cannot_be_read_is_refused_with_its_path() {
     let pi = pi(json!({"arguments": [{}]}));
     let expected = refused(400, "BadRequest", "spec.arguments[0]: invalid type: map, expected a string");
     assert_eq!(answer("/validate", &review("CREATE", &pi, &Value::Null)).await, expected);
@@ -153,7 +153,7 @@ async fn an_object_that_is_nested_too_deep_to_be_read_is_refused_by_its_review()
 
 /// An object that was stored before this webhook was installed can be labelled, suspended, finalized and deleted.
 #[tokio::test]
-async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
+async fn an_update_that_asks_for_the_same_run_is_not_refused() {
     let invalid = json!({"mode": "client", "retryInterval": 5});
     let unreadable = json!({"type": "Ruby"});
     for old in [pi(invalid.clone()), pi(unreadable), nightly(json!({"template": invalid}))] {
@@ -182,7 +182,7 @@ async fn nothing_is_refused_of_an_update_that_asks_for_the_same() {
 }
 
 #[tokio::test]
-async fn a_kind_that_nobody_reviews_is_refused_and_the_rules_are_named() {
+async fn an_unknown_kind_is_refused_and_the_configuration_is_named() {
     for (path, group, kind, configuration) in [
         ("/mutate", "apps", "Deployment", "MutatingWebhookConfiguration"),
         ("/validate", "", "Pod", "ValidatingWebhookConfiguration"),
@@ -203,7 +203,7 @@ async fn answer(path: &str, review: &Value) -> Value {
     answer["response"].clone()
 }
 
-/// Returns the object of `review` with the response's patch, or nothing if the response has no patch.
+/// Returns the object of `review` after the response's patch; `None` if the response has no patch.
 async fn patched(path: &str, review: &Value) -> Option<Value> {
     let answer = answer(path, review).await;
     assert_eq!(answer["allowed"], true, "{answer}");

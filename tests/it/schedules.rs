@@ -41,7 +41,7 @@ struct Step {
     /// Whether pods of an application that is gone still exist.
     #[serde(default)]
     pods: bool,
-    /// Whether the operator dies before it has written the status.
+    /// Whether the operator crashes before it has written the status.
     #[serde(default)]
     lost: bool,
     expect: Expected,
@@ -73,7 +73,7 @@ struct Expected {
 }
 
 #[test]
-fn stories_go_as_they_are_told() {
+fn every_story_of_a_schedule_gives_the_expected_plans() {
     let files = entries(data("schedules"));
     assert!(!files.is_empty());
     for file in files {
@@ -83,7 +83,7 @@ fn stories_go_as_they_are_told() {
 }
 
 #[test]
-fn a_schedule_that_starts_faster_than_its_runs_end_is_held_at_fifty() {
+fn a_schedule_has_at_most_fifty_unfinished_runs() {
     let skipped = "ScheduledRunSkipped: the run of 2026-03-01T10:00:00Z is skipped: 50 applications of";
     for (unfinished, actions, event, outcome) in [
         (49, json!(["start pi-1772359200"]), "ScheduledRunStarted", "Started(1s)"),

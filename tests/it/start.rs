@@ -41,14 +41,14 @@ fn an_unknown_flag_or_command_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     assert_eq!(printed(run(PROGRAM, &["version", "--short"], "")), concat!(env!("CARGO_PKG_VERSION"), "\n"));
     let told = printed(run(PROGRAM, &["version"], ""));
     assert!(told.starts_with("spark-operator ") && told.contains("sparkoperator.k8s.io/v1beta2"), "{told}");
 }
 
 #[test]
-fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
+fn certificate_files_are_private_and_overwrite_no_other_files() {
     let folder = empty_folder("start/certs");
     let arguments =
         ["certs", "generate", "--directory", folder.to_str().unwrap(), "--dns-name", "hook.ours.svc"];
@@ -72,7 +72,7 @@ fn certificates_are_written_for_their_owner_alone_and_never_over_others() {
 }
 
 #[test]
-fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
+fn a_failed_start_is_reported_with_its_cause_and_advice() {
     let folder = empty_folder("start/cannot-start");
     let kubeconfig = kubeconfig(&folder);
     let kubeconfig = kubeconfig.to_str().unwrap();
@@ -90,7 +90,7 @@ fn what_keeps_the_operator_from_starting_is_said_with_what_to_do() {
 }
 
 #[test]
-fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
+fn without_an_api_server_the_operator_waits_and_reports_for_what() {
     let folder = empty_folder("start/alone");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder)).arg("--submitter=spark-submit");
@@ -100,7 +100,7 @@ fn without_an_api_server_the_operator_lives_waits_and_says_for_what() {
     let (status, body) = running.get("/healthz");
     assert_eq!((status, &*body), (200, "ok\n"));
     let refused = |line: &str| line.contains("Connection refused");
-    let body = eventually("it has tried", || {
+    let body = eventually("the operator has tried to connect", || {
         let (status, body) = running.get("/readyz");
         assert_eq!(status, 503, "{body}");
         (body.lines().filter(|line| refused(line)).count() == 3).then_some(body)
@@ -148,14 +148,14 @@ fn without_a_webhook_metrics_are_served_over_https_with_a_certificate_of_their_o
             Client::try_from(config.clone()).unwrap().request_text(request).await.ok()
         })
     };
-    let text = eventually("it serves", served);
+    let text = eventually("the metrics are served", served);
     assert!(text.lines().any(|line| line == "spark_application_count 0"), "{text}");
-    answer(TcpStream::connect(metrics).unwrap(), "/metrics").expect_err("it speaks HTTPS alone");
+    answer(TcpStream::connect(metrics).unwrap(), "/metrics").expect_err("the port serves HTTPS only");
     running.stop();
 }
 
 #[test]
-fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() {
+fn a_stopping_operator_is_not_ready_but_still_runs_for_a_while() {
     let folder = empty_folder("start/leaving");
     let mut operator = operator(&folder);
     operator.arg("--kubeconfig").arg(kubeconfig(&folder));
@@ -165,7 +165,9 @@ fn an_operator_that_is_asked_to_stop_is_not_ready_and_still_there_for_a_while() 
 
     let asked = Instant::now();
     kill_process(Pid::from_child(&running.process.0), Signal::TERM).unwrap();
-    eventually("it says so", || running.get("/readyz").1.contains("running: is asked to stop").then_some(()));
+    eventually("/readyz reports the stop", || {
+        running.get("/readyz").1.contains("running: is asked to stop").then_some(())
+    });
     running.ends_well();
     assert!(asked.elapsed() >= Duration::from_secs(1));
 }
@@ -191,7 +193,7 @@ impl Running {
         command.arg(format!("--metrics-bind-address={metrics}"));
         let process = command.stderr(fs::File::create(&log).unwrap()).spawn().unwrap();
         let running = Self { process: EndedOnDrop(process), log, port };
-        eventually("it listens", || TcpStream::connect(running.address()).ok());
+        eventually("the operator listens", || TcpStream::connect(running.address()).ok());
         running
     }
 

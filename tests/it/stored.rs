@@ -134,7 +134,7 @@ fn canonical(quantity: &mut Value) {
 }
 
 #[test]
-fn a_stored_pod_has_what_the_api_server_fills_in() {
+fn a_stored_pod_has_the_defaults_of_the_api_server() {
     let pod = json!({"spec": {"hostNetwork": true, "volumes": [{"name": "v", "configMap": {"name": "c"}}], "containers": [
         {"name": "c", "env": [{"name": "E", "value": ""}], "ports": [{"containerPort": 1}], "resources": {"limits": {"memory": "1024Mi", "cpu": 1.5}}},
     ]}});

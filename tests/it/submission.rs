@@ -46,7 +46,7 @@ fn a_case_has_no_files_but_those_of_its_submission() {
 
 /// The operator finds pods by these labels, and the wait property would make spark-submit wait for the end of the job.
 #[test]
-fn what_the_operator_relies_on_cannot_be_set_by_users() {
+fn users_cannot_set_properties_that_the_operator_relies_on() {
     let owned = [
         conf::WAIT_APP_COMPLETION.to_owned(),
         "spark.kubernetes.driver.label.sparkoperator.k8s.io/app-name".to_owned(),
@@ -66,7 +66,7 @@ fn what_the_operator_relies_on_cannot_be_set_by_users() {
 /// The properties are in the order of Kubeflow's operator: sparkConf overrides the fields before it, and the fields
 /// after it override sparkConf.
 #[test]
-fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
+fn fields_override_spark_conf_except_some_that_both_roles_share() {
     let fields = json!({
         "sparkVersion": "3.0.0", "imagePullPolicy": "Always", "pythonVersion": "2", "memoryOverheadFactor": "0.2",
         "driver": {"memory": "2g", "coreLimit": "2", "javaOptions": "-Da=field"}, "nodeSelector": {"a": "field"},
@@ -92,7 +92,7 @@ fn fields_outweigh_spark_conf_but_for_what_is_common_to_both_roles() {
 }
 
 #[test]
-fn every_file_that_is_named_is_there() {
+fn the_files_are_those_that_arguments_and_properties_name() {
     for case in cases("submission") {
         let submit = submitted(&application(&case)).unwrap();
         let path = |name: &&str| format!("{DIRECTORY}/{name}");
@@ -110,7 +110,7 @@ fn every_file_that_is_named_is_there() {
 /// Kubeflow's operator compares versions, and treats a text that is not a version as older than any version. In this
 /// operator the version only decides whether Spark has pod templates.
 #[test]
-fn spark_has_templates_since_3_whatever_its_version_is_called() {
+fn pod_templates_are_used_since_spark_3_in_any_form_of_the_version() {
     let cases: Vec<(String, bool)> = yaml(&data("spark-client/templates-since-3.yaml"));
     for (version, templates) in cases {
         let submit = submitted(&pi(json!({"sparkVersion": version}))).unwrap();

@@ -11,7 +11,7 @@ use submission::{
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
 #[test]
-fn the_pod_is_the_drivers_sister_and_reads_its_files_from_a_config_map() {
+fn the_submission_pod_is_as_its_case_says_and_mounts_its_config_map() {
     let mut golden = Golden::default();
     for case in cases("submission_pod") {
         let application = application(&case);
@@ -95,7 +95,7 @@ struct Case {
 }
 
 #[test]
-fn the_exit_of_its_container_counts_and_a_pod_that_somebody_deletes_has_not_failed() {
+fn the_state_is_that_of_the_container_and_a_deleted_pod_has_not_failed() {
     for Case { mut status, containers, deleted, state: expected } in
         yaml::<Vec<Case>>(&data("submission_pod/states.yaml"))
     {

@@ -5,7 +5,7 @@ use std::{process::id, sync::atomic::AtomicU32};
 
 /// The time after which the wait for a text on the screen fails.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// The longest life of a shell, in seconds. If the test is killed, the shell and its tmux end nevertheless.
+/// Maximum lifetime of a shell, in seconds: the shell and its tmux end even if the test is killed.
 const LONGEST: &str = "600";
 
 /// A terminal with a shell whose PATH contains the built programs. The terminal ends when this value is dropped.
@@ -75,7 +75,10 @@ impl Terminal {
             if is_so(&screen) {
                 return screen;
             }
-            assert!(Instant::now() < deadline, "never stood on the screen; what stands there is\n{screen}");
+            assert!(
+                Instant::now() < deadline,
+                "the expected text has not appeared on the screen, which shows\n{screen}"
+            );
             thread::sleep(Duration::from_millis(50));
         }
     }

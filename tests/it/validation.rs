@@ -19,7 +19,7 @@ struct Case {
     warnings: Vec<String>,
 }
 
-/// The object of a case, with all that is to be told about it.
+/// The object of a case, with all expected mistakes and warnings.
 pub(crate) struct Told {
     /// The file and the name of the case.
     pub context: String,
@@ -29,7 +29,7 @@ pub(crate) struct Told {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once_and_nothing_else() {
+fn all_mistakes_are_reported_at_once_and_nothing_else() {
     for Told { context, object, invalid, warnings } in cases("default") {
         let found = examined(&object);
         let said: Vec<_> = found.invalid.iter().map(Invalid::to_string).collect();
@@ -78,7 +78,7 @@ pub(crate) fn cases(namespace: &str) -> Vec<Told> {
 
 /// Validates the examples, which are those of Kubeflow's operator, and all objects in the data of the tests.
 #[test]
-fn everything_that_works_is_let_in() {
+fn every_example_and_every_object_of_the_tests_is_valid() {
     // This file has every field, including fields that exclude each other.
     let exception = data("api/sparkapplication.yaml");
     let mut seen = 0;
@@ -96,11 +96,11 @@ fn everything_that_works_is_let_in() {
             seen += 1;
         }
     }
-    assert!(seen > 30, "only {seen} objects were looked at");
+    assert!(seen > 30, "only {seen} objects were checked");
 }
 
 #[test]
-fn a_value_of_any_size_is_quoted_in_part() {
+fn a_long_value_is_quoted_in_part() {
     let spec = json!({"driver": {"memory": "1".repeat(100_000)}, "sparkConf": {"spark.kubernetes.namespace": "x".repeat(100_000)}});
     let found =
         examined(&json!({"metadata": {"name": "ü".repeat(100_000), "namespace": "default"}, "spec": spec}));
@@ -108,9 +108,10 @@ fn a_value_of_any_size_is_quoted_in_part() {
     assert!(found.invalid.iter().all(|invalid| invalid.field.len() + invalid.why.len() < 400), "{found:?}");
 }
 
-/// A request to the API server can have at most 3 MiB, enough for 60,000 mounts, each of which but the first is a mistake.
+/// A request to the API server can have at most 3 MiB, enough for 60,000 mounts, each of which except the first is a
+/// mistake.
 #[test]
-fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
+fn at_most_fifty_mistakes_are_listed_and_the_others_counted() {
     let of = |number: usize| {
         let mounts = vec![json!({"name": "a", "mountPath": "/x"}); number + 1];
         let port = |i| json!({"name": format!("p{i}"), "containerPort": 8090, "protocol": "TCP"});
@@ -138,7 +139,7 @@ fn of_any_number_of_mistakes_fifty_are_listed_and_the_others_counted() {
 }
 
 #[test]
-fn properties_that_no_reader_can_put_together_are_refused_by_name() {
+fn properties_that_need_too_many_replacements_are_refused_by_name() {
     let of = |field: &str, properties: BTreeMap<String, String>| {
         let spec = json!({field: properties});
         examined(&json!({"metadata": {"name": "pi"}, "spec": spec})).invalid
@@ -159,7 +160,7 @@ fn properties_that_no_reader_can_put_together_are_refused_by_name() {
 }
 
 #[test]
-fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_place() {
+fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_path() {
     let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
     let of = |spec: Value| examined(&json!({"metadata": {"name": "pi"}, "spec": spec})).invalid;
     // The spec, the driver and the template are three levels.
@@ -181,7 +182,7 @@ fn a_spec_that_is_too_large_or_too_deep_is_refused_with_the_place() {
 }
 
 #[test]
-fn a_status_says_what_it_can_hold_and_how_much_that_leaves_out() {
+fn a_status_lists_as_many_mistakes_as_fit_and_counts_the_others() {
     let invalid = |n: usize| Invalid { field: format!("spec.{n}"), why: "is wrong".repeat(20) };
     let refusal = Refusal((0..10).map(invalid).collect());
     let brief = refusal.brief();

@@ -1,5 +1,5 @@
-//! Measures how long applications of Kubernetes' own gangs take that are applied at once, and how long the same
-//! applications take without gangs if somebody begins one only where there is room for it.
+//! Measures how long applications in Kubernetes' own gangs take that are created at once, and how long the same
+//! applications take without gangs if a client creates each one only when there is room for it.
 
 use super::Results;
 use crate::{
@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 fn gangs() {
     let _cluster = with_room();
     let mut results = Results::default();
-    // The first application of a node takes longer.
+    // The first application on a node takes longer.
     apply(1..=1, None);
     done(1);
     let at_once = measured(|| apply(1..=APPLICATIONS, Some("kubernetes")));
@@ -32,7 +32,7 @@ fn gangs() {
     results.finish();
 }
 
-/// Returns the seconds until all applications have ended well.
+/// Returns the seconds until all applications have completed.
 fn measured(apply_all: impl FnOnce()) -> f64 {
     kubectl(&["delete", "sparkapplications", "--all"]);
     let begun = Instant::now();
@@ -41,7 +41,7 @@ fn measured(apply_all: impl FnOnce()) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-/// Waits until `count` applications have ended well.
+/// Waits until `count` applications have completed.
 fn done(count: usize) {
     let begun = Instant::now();
     while completed() < count {

@@ -2,9 +2,9 @@
 //! `<what>.<measure>` or `<what>.<measure>.<applications>`. The times are those of one run on one machine: compare them
 //! only with each other.
 
-#![expect(clippy::print_stdout, reason = "the table is what somebody waits for")]
+#![expect(clippy::print_stdout, reason = "the table is the result")]
 
-/// How long gangs take that wait for room.
+/// How long applications take that are gangs and wait for room.
 mod gangs;
 /// How late the lease is renewed.
 mod lease;

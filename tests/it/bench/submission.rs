@@ -16,9 +16,9 @@ use plan::{By, submission_plan::choose};
 use submission::{Settings, objects};
 use tokio::task::JoinHandle;
 
-/// The number of requests that the creator of the applications has under way at once.
+/// The number of concurrent requests of the client that creates the applications.
 const AT_ONCE: usize = 32;
-/// The number of applications that are created one after the other, each when the one before is submitted.
+/// The number of applications that are created one after the other, each when the one before it is submitted.
 const IDLE: usize = 50;
 /// The submitter in the keys of applications that are submitted natively, each with a PodGroup of Volcano.
 const IN_GROUPS: &str = "volcano";

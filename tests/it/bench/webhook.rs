@@ -119,12 +119,12 @@ fn levels() -> Value {
     json!({"driver": {"template": nested}})
 }
 
-/// Returns an application of a user's, with what most of them state.
+/// Returns the spec of an application as users typically write it.
 fn typical_spec() -> Value {
     yaml(&data("bench/application-spec.yaml"))
 }
 
-/// Returns the review of an application that has `spec` and what is required.
+/// Returns the review of an application with the fields of `spec` and the required ones.
 fn application_review(spec: &Value) -> Bytes {
     let mut whole = json!({
         "type": "Scala", "sparkVersion": "4.0.1", "mainApplicationFile": "local:///x.jar", "driver": {}, "executor": {},

@@ -1,4 +1,5 @@
-//! An API server that has SparkConnects, tells a watch of their changes, and takes reports of connections.
+//! A simulated API server that stores SparkConnects, sends their changes to watches, and accepts the gateway's reports
+//! of connections.
 
 use crate::prelude::*;
 use axum::http::{Method, Request, Response};
@@ -17,12 +18,13 @@ pub(crate) struct ApiServer {
 #[derive(Default)]
 pub(crate) struct Stored {
     objects: BTreeMap<String, Value>,
-    /// The events of a watch; the version of each is its place, counted from 1.
+    /// The events of a watch. The resource version of each is its position, counted from 1.
     events: Vec<String>,
     reports: Vec<Report>,
-    /// How many of the next reports are refused.
+    /// How many of the next reports fail.
     pub(crate) failures: usize,
-    /// How long a report takes, how many are under way, and how many were at most.
+    /// How long a report takes. `under_way` are the reports at present, and `busiest` is the largest number of them so
+    /// far.
     pub(crate) delay: Duration,
     under_way: usize,
     pub(crate) busiest: usize,
@@ -67,7 +69,7 @@ impl ApiServer {
         let mut stored = self.stored();
         let version = stored.events.len() + 1;
         object["metadata"]["resourceVersion"] = json!(version.to_string());
-        // The type is first, as the API server writes it: the object is not kept until its type is known.
+        // The type comes first, as the API server writes it: the watch keeps an object only once it knows the type.
         stored.events.push(format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n"));
         if kind == "DELETED" {
             stored.objects.remove(&name);
@@ -77,7 +79,7 @@ impl ApiServer {
         self.version.send_replace(version);
     }
 
-    /// Returns what the server has and does.
+    /// Returns the state of the server.
     pub(crate) fn stored(&self) -> MutexGuard<'_, Stored> {
         self.stored.lock().unwrap()
     }

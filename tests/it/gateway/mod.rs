@@ -1,5 +1,5 @@
-//! Connections through a gateway on loopback, between a client and a server that sends back what it gets. The API server
-//! is a function.
+//! Tests connections through a gateway on loopback, between a client and a server that sends back what it receives. The
+//! API server is simulated.
 
 mod api_server;
 mod rig;
@@ -13,7 +13,7 @@ use tokio::{
     time::Instant,
 };
 
-/// A status without a server, and with one that answers.
+/// Returns the status of a SparkConnect without a server that answers; [`ready`] returns one with it.
 fn asleep(port: u16) -> serde_json::Value {
     json!({"state": "NotReady", "server": {"podIp": "127.0.0.1"}, "gateway": {"port": port}})
 }
@@ -36,7 +36,7 @@ async fn closed(client: &mut TcpStream) {
 }
 
 #[tokio::test]
-async fn bytes_pass_in_both_directions_and_each_side_closes_its_own() {
+async fn bytes_pass_in_both_directions_and_each_side_closes_its_direction() {
     let rig = Rig::begin(settings()).await;
     rig.api.put(object("a", EARLY, &ready(20_000)));
     let client = rig.connect(20_000).await;
@@ -58,7 +58,7 @@ async fn bytes_pass_in_both_directions_and_each_side_closes_its_own() {
 }
 
 #[tokio::test]
-async fn a_client_wakes_a_server_that_sleeps_and_is_held_until_it_answers() {
+async fn a_client_wakes_a_sleeping_server_and_is_held_until_the_server_answers() {
     let rig = Rig::begin(settings()).await;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
     let mut client = rig.connect(20_000).await;
@@ -81,7 +81,7 @@ async fn a_client_wakes_a_server_that_sleeps_and_is_held_until_it_answers() {
 }
 
 #[tokio::test]
-async fn a_wait_has_an_end() {
+async fn a_held_connection_is_closed_after_the_longest_wait() {
     let rig = Rig::begin(Settings { longest_wait: Duration::from_millis(200), ..settings() }).await;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
     let begun = Instant::now();
@@ -92,7 +92,7 @@ async fn a_wait_has_an_end() {
 }
 
 #[tokio::test]
-async fn a_client_that_has_given_up_makes_room_for_another() {
+async fn a_held_client_that_disconnects_makes_room_for_another() {
     let held = Limit { in_all: 8, of_one: 1 };
     let rig = Rig::begin(Settings { held, ..settings() }).await;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
@@ -111,7 +111,7 @@ async fn a_client_that_has_given_up_makes_room_for_another() {
 }
 
 #[tokio::test]
-async fn a_port_goes_with_its_spark_connect_and_so_does_who_waits_there() {
+async fn the_port_and_the_held_clients_of_a_deleted_spark_connect_are_closed() {
     let rig = Rig::begin(settings()).await;
     for (name, status) in [("a", ready(20_000)), ("b", asleep(20_001)), ("c", ready(20_002))] {
         rig.api.put(object(name, EARLY, &status));
@@ -129,7 +129,7 @@ async fn a_port_goes_with_its_spark_connect_and_so_does_who_waits_there() {
 }
 
 #[tokio::test]
-async fn a_spark_connect_gets_another_port_and_a_younger_one_the_port_that_is_free() {
+async fn a_port_belongs_to_the_oldest_spark_connect_that_has_it_in_its_status() {
     let rig = Rig::begin(settings()).await;
     rig.api.put(object("b", "2026-11-28T09:00:00Z", &asleep(20_000)));
     eventually(|| rig.opened(20_000)).await;
@@ -153,7 +153,7 @@ async fn use_is_reported_once_a_period_and_once_more_after_the_last_connection()
     let reports = eventually(|| Some(rig.api.reports()).filter(|reports| reports.len() == 3)).await;
     for pair in reports.windows(2) {
         let pause = pair[1].2 - pair[0].2;
-        // When the two arrived, which may differ by a little.
+        // The times are those of arrival, which may vary a little.
         assert!(pause + Duration::from_millis(50) >= report_period, "{pause:?}");
     }
     drop(clients);
@@ -163,7 +163,7 @@ async fn use_is_reported_once_a_period_and_once_more_after_the_last_connection()
 }
 
 #[tokio::test]
-async fn a_report_that_fails_is_repeated() {
+async fn a_failed_report_is_retried() {
     let rig = Rig::begin(settings()).await;
     rig.api.stored().failures = 1;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
@@ -172,7 +172,7 @@ async fn a_report_that_fails_is_repeated() {
 }
 
 #[tokio::test]
-async fn reports_of_many_are_not_sent_all_at_once() {
+async fn reports_of_many_spark_connects_are_not_sent_all_at_once() {
     let rig = Rig::begin(settings()).await;
     rig.api.stored().delay = Duration::from_millis(100);
     let mut clients = Vec::new();
@@ -186,7 +186,7 @@ async fn reports_of_many_are_not_sent_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_crowd_at_one_spark_connect_closes_no_other() {
+async fn a_crowd_at_one_spark_connect_shuts_out_no_client_of_another() {
     let connections = Limit { in_all: 8, of_one: 2 };
     let rig = Rig::begin(Settings { connections, ..settings() }).await;
     rig.api.put(object("a", EARLY, &ready(20_000)));
@@ -204,7 +204,7 @@ async fn a_crowd_at_one_spark_connect_closes_no_other() {
 }
 
 #[tokio::test]
-async fn sessions_go_on_for_a_while_after_the_gateway_was_asked_to_stop() {
+async fn sessions_continue_during_the_termination_grace_of_the_gateway() {
     let termination_grace = Duration::from_secs(2);
     let rig = Rig::begin(Settings { termination_grace, ..settings() }).await;
     rig.api.put(object("a", EARLY, &asleep(20_000)));
@@ -214,7 +214,7 @@ async fn sessions_go_on_for_a_while_after_the_gateway_was_asked_to_stop() {
     let asked = Instant::now();
     rig.stop.cancel();
     rig.is_closed(20_000).await;
-    // Who waits is still served.
+    // Held clients are still served.
     rig.api.put(object("a", EARLY, &ready(20_000)));
     echoes(&mut session, "during the grace").await;
     echoes(&mut short, "too").await;
@@ -222,7 +222,10 @@ async fn sessions_go_on_for_a_while_after_the_gateway_was_asked_to_stop() {
     closed(&mut session).await;
     let reports = rig.ended().await;
     let last = reports.last().unwrap().2;
-    assert!(last >= asked + termination_grace, "the last one says when the session was closed: {reports:?}");
+    assert!(
+        last >= asked + termination_grace,
+        "the last report says when the session was closed: {reports:?}"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A gateway with an API server and a server of Spark's place, on loopback.
+//! A gateway on loopback, with a simulated API server, and with an echo server in place of Spark.
 
 use super::api_server::{ApiServer, Report};
 use crate::prelude::*;
@@ -10,12 +10,12 @@ use tokio::{
 };
 use watches::Watches;
 
-/// When most SparkConnects were created.
+/// The creation time of most SparkConnects.
 pub(crate) const EARLY: &str = "2026-11-28T08:00:00Z";
-/// How long anything may take on a busy machine.
+/// Maximum duration of anything on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The address of each port, by its number in statuses, and how often it was opened.
+/// The address of each port by its number in statuses, and how often the gateway has opened it.
 type Opened = Arc<Mutex<BTreeMap<u16, (SocketAddr, usize)>>>;
 
 pub(crate) struct Rig {
@@ -26,7 +26,7 @@ pub(crate) struct Rig {
     running: JoinHandle<()>,
 }
 
-/// Returns settings in which nothing is short.
+/// Returns settings whose limits no test reaches unless it changes them.
 pub(crate) fn settings() -> Settings {
     Settings {
         namespaces: None,
@@ -51,7 +51,7 @@ pub(crate) async fn eventually<T>(look: impl Fn() -> Option<T>) -> T {
             sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(PATIENCE, found).await.expect("it has not come")
+    timeout(PATIENCE, found).await.expect("the condition has not become true")
 }
 
 /// Starts a server that sends back what it gets, and returns its port.
@@ -62,7 +62,7 @@ async fn echo() -> u16 {
         while let Ok((mut stream, _)) = tcp.accept().await {
             tokio::spawn(async move {
                 let (mut from, mut to) = stream.split();
-                // A session that is cut off is an error here.
+                // A connection that is reset is an error here.
                 io::copy(&mut from, &mut to).await.ok();
                 to.shutdown().await.ok();
             });
@@ -112,7 +112,7 @@ impl Rig {
 
     /// Waits until a port that was open is closed.
     pub(crate) async fn is_closed(&self, port: u16) {
-        let (address, _) = self.opened(port).expect("it was open");
+        let (address, _) = self.opened(port).expect("the port was open");
         eventually(|| std::net::TcpStream::connect(address).err()).await;
     }
 
@@ -126,9 +126,9 @@ impl Rig {
         eventually(shown).await;
     }
 
-    /// Waits until the process has ended; returns all reports.
+    /// Waits until the gateway has ended; returns all reports.
     pub(crate) async fn ended(self) -> Vec<Report> {
-        timeout(PATIENCE, self.running).await.expect("it ends").unwrap();
+        timeout(PATIENCE, self.running).await.expect("the gateway ends").unwrap();
         self.api.reports()
     }
 }

@@ -8,7 +8,7 @@ use std::{
     sync::mpsc::{Receiver, channel},
 };
 
-/// The longest wait for an answer of the browser; a longer wait is a failure.
+/// Maximum time to wait for an answer of the browser.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one tab. The browser ends when this value is dropped.
@@ -79,11 +79,11 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until a JavaScript expression is true on the page, or on one to which the page leads in the meantime.
+    /// Waits until a JavaScript expression is true on the page, or on a page that replaces it in the meantime.
     pub(crate) fn until(&mut self, expression: &str) {
         let deadline = Instant::now() + PATIENCE;
         let question = json!({"expression": expression, "returnByValue": true});
-        // Between two pages there is nothing that could answer.
+        // Between two pages, no page evaluates the expression, and the command fails.
         while self.tries("Runtime.evaluate", &question).map(|answer| answer["result"]["value"] == true)
             != Ok(true)
         {
@@ -99,13 +99,13 @@ impl Browser {
         fs::write(kept(name), png).unwrap();
     }
 
-    /// Makes the window so many pixels wide.
+    /// Sets the width of the window in pixels.
     pub(crate) fn is_wide(&mut self, width: u32) {
         let metrics = json!({"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": false});
         self.asks("Emulation.setDeviceMetricsOverride", &metrics);
     }
 
-    /// Shows pages as a user sees them who prefers this scheme of colours: `light` or `dark`.
+    /// Shows pages as users see them who prefer this colour scheme: `light` or `dark`.
     pub(crate) fn prefers(&mut self, scheme: &str) {
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
         self.asks("Emulation.setEmulatedMedia", &json!({"features": features}));
@@ -129,7 +129,7 @@ impl Browser {
         for kind in ["keyDown", "keyUp"] {
             let event =
                 json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text});
-            // A key that leads to another page comes up where nobody may hear it.
+            // A key that opens another page may be released where no page receives it.
             self.tries("Input.dispatchKeyEvent", &event).ok();
         }
     }
@@ -138,7 +138,7 @@ impl Browser {
         self.tries(method, parameters).unwrap_or_else(|message| panic!("{method}: {message:#}"))
     }
 
-    /// Sends a command. Returns its result, or the message that there is none.
+    /// Sends a command. Returns its result, or the message with its error.
     fn tries(&mut self, method: &str, parameters: &Value) -> Result<Value, Value> {
         self.sent += 1;
         let mut command = json!({"id": self.sent, "method": method, "params": parameters});

@@ -10,7 +10,7 @@ use submission::digest::sha256_hex;
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn processes_are_given_every_character_and_as_many_as_annotations_can_hold() {
+fn processes_receive_every_character_and_as_many_as_annotations_can_hold() {
     let _shared = install();
     make_job("characters-job", "tests/data/node/characters/environment.py");
     let texts = hard_to_carry();

@@ -2,8 +2,8 @@
 //! and that rollback and uninstallation leave what they should.
 
 use super::{
-    Installed, application, followed, handover::does, install_alone, log, native::python_job, pod, pods,
-    state_is, until,
+    Installed, application, followed, handover::run_documented, install_alone, log, native::python_job, pod,
+    pods, state_is, until,
 };
 use crate::apiserver::{
     helm::{CHART, STAND_IN, helm},
@@ -16,11 +16,11 @@ const IMAGE: [&str; 2] =
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_trace_alone() {
+fn a_kubeflow_chart_release_is_upgraded_rolled_back_and_uninstalled_alone() {
     let _alone = install_alone();
     let _installed = Installed;
-    does("docs/admin/install.md", "Uninstalling");
-    // The accounts of drivers stay, and Helm takes none over that somebody else has made.
+    run_documented("docs/admin/install.md", "Uninstalling");
+    // The accounts of drivers are kept, and Helm adopts no object that it has not created.
     let account = ["delete", "serviceaccount", "spark-operator-spark", "--namespace=default"];
     kubectl(&[&account[..], &["--ignore-not-found"]].concat());
     kubeflows_definitions();
@@ -28,7 +28,7 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     let driver = running_under_kubeflow("handed-over");
     let uid = driver["metadata"]["uid"].as_str().unwrap();
 
-    // As many users have it: the whole values file of Kubeflow's chart, with their changes.
+    // Many users have it so: the whole values file of Kubeflow's chart, with their changes.
     let values = ["--values=tests/data/chart/kubeflow.yaml", "--wait", "--timeout=120s"];
     let upgrade = ["upgrade", "spark-operator", CHART];
     let notes = helm(&[&upgrade[..], &values, &IMAGE].concat());
@@ -49,7 +49,7 @@ fn a_release_of_kubeflows_chart_becomes_one_of_this_chart_and_goes_without_a_tra
     assert_eq!(states.last().unwrap(), "COMPLETED", "{states:?}");
     assert!(log("spark-pi-driver").contains("Pi is roughly 3."));
 
-    // Other values, one Deployment, and the page in its own.
+    // Other values: one Deployment for controller and webhook, and another one for the page.
     let one = [
         "--set=webhook.inControllerPods=true,controller.workers=3,page.enable=true",
         "--wait",

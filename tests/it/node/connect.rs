@@ -1,4 +1,4 @@
-//! Proves that a client in Python works with a server of Spark Connect, through whatever happens to the server, directly and
+//! Proves that a Python client works with a server of Spark Connect, whatever happens to the server, directly and
 //! through the gateway.
 
 use super::{
@@ -18,7 +18,7 @@ const PROGRAMS: &str = "tests/data/node/connect";
 /// What `client.py` prints.
 const RESULT: &str = "rows: 100 14\nexecutors: notebook-exec-1\nerror: True\n";
 
-/// One story, because each server and each executor is a JVM.
+/// One test for all of it, because each server and each executor is a JVM.
 #[test]
 #[ignore = "needs a node: make test"]
 fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
@@ -28,7 +28,7 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     assert!(address.starts_with("sc://localhost:"), "{address} {:?}", ended(&mut opened));
     is_ready_after(0);
     assert_eq!(client(&address), RESULT);
-    // From a pod of the namespace, by the name that the documentation has, and without any rights.
+    // Also from a pod of the namespace without any rights, by the host that the documentation names.
     let (file, inside) = (format!("{PROGRAMS}/client.py"), ["sc://notebook-server:15002"]);
     assert_eq!(python_inside(&file, &inside, &[&packages()], "default"), RESULT);
 
@@ -52,20 +52,23 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     let (code, said) = ended(&mut opened);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.ends_with("the server of notebook has ended\n"), "{said}");
-    until("executors go with their server", || kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
+    until("executors are deleted with their server", || {
+        kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty()
+    });
     assert!(sparkctl(&["connect", "status", "notebook"], 0).starts_with("notebook is Suspended: "));
     sparkctl(&["connect", "open", "notebook"], 1);
 
     sparkctl(&["connect", "resume", "notebook"], 0);
-    until("a server is made", || !kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
+    until("a server is created", || !kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
     is_deleted();
 }
 
-/// One story, again: three servers, of which the first is Kubeflow's. It is for [`crate::soak`], since it takes minutes.
-pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
+/// Again one test for all of it, with three servers, the first created by Kubeflow's operator. It runs in
+/// [`crate::soak`], since it takes minutes.
+pub(crate) fn a_server_of_kubeflows_operator_continues_sleeps_wakes_and_is_drained() {
     let _alone = install_alone();
     let _gateway = with_gateway(json!({"args": ["connect-gateway", "--report-period=1s"]}));
-    // The operator is not there for SparkConnects yet.
+    // The operator does not manage SparkConnects yet.
     runs_with(&["--enable-spark-connect=false"]);
     kubectl_with(&notebook(), &["apply", "-f", "-"]);
     for object in kubeflows(&calls::get(CONNECT).expect("notebook")) {
@@ -77,7 +80,7 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     runs_with(&["--connect-gateway"]);
     is_ready_after(0);
     assert_eq!(client(&address()), RESULT);
-    // The Service leads to the gateway from now on, and the server stays what it is.
+    // The Service leads to the gateway from now on, and the server is not replaced.
     edits(&json!({"sleepAfterIdleSeconds": 3600}));
     leads_to_the_gateway();
     assert_eq!(client(&address()), RESULT);
@@ -85,7 +88,9 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
 
     edits(&json!({"sleepAfterIdleSeconds": 60}));
     sleeps();
-    until("executors go with their server", || kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty());
+    until("executors are deleted with their server", || {
+        kubectl(&["get", "pods", LABEL, "--output=name"]).is_empty()
+    });
     // This client is held until there is a server again.
     assert_eq!(client(&address()), RESULT);
     assert_ne!(server(), kubeflows);
@@ -99,15 +104,15 @@ pub(crate) fn a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_d
     );
     let waiting = server();
     edits(&json!({"server": {"cores": 2}}));
-    until("the edit replaces it", || waits_for("Unschedulable") && server() != waiting);
+    until("the edit replaces the pod that waits", || waits_for("Unschedulable") && server() != waiting);
     drop(drained);
     is_ready_after(0);
     assert_eq!(client(&address()), RESULT);
     is_deleted();
 }
 
-/// It is for [`crate::soak`], since Spark has tokens since 4.1.
-pub(crate) fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
+/// It runs in [`crate::soak`], since Spark has tokens only since 4.1.
+pub(crate) fn a_server_with_a_token_serves_only_clients_that_send_it() {
     const TOKEN: &str = "0123456789abcdef";
     let _alone = install_alone();
     let metadata = json!({"name": "notebook", "namespace": "default"});
@@ -129,8 +134,8 @@ pub(crate) fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
     kubectl(&["delete", "secret", "notebook"]);
 }
 
-/// Starts one replica of the gateway of the manifests, whose container has these fields instead of its own. The gateway goes, and
-/// the installation is as it was, when the returned value is dropped.
+/// Starts one replica of the gateway of the manifests, whose container has these fields instead of its own. When the
+/// returned value is dropped, the gateway is deleted and the installation restored.
 pub(crate) fn with_gateway(mut container: Value) -> (Finally, Installed) {
     const FILES: [&str; 3] = [
         "manifests/rbac/connect-gateway.yaml",
@@ -154,8 +159,7 @@ pub(crate) fn with_gateway(mut container: Value) -> (Finally, Installed) {
     (Finally::new(goes), Installed)
 }
 
-/// Gives the operator these flags and no others; the installation has its own again when what [`with_gateway`]
-/// returns is dropped.
+/// Restarts the operator with these flags and no others, until the value that [`with_gateway`] has returned is dropped.
 pub(crate) fn runs_with(flags: &[&str]) {
     let flags = [&["run"], flags].concat();
     let place = "/spec/template/spec/containers/0/args";
@@ -163,7 +167,7 @@ pub(crate) fn runs_with(flags: &[&str]) {
     is_rolled_out();
 }
 
-/// Evicts the server and its executors from their node, to which nothing comes until the returned value is dropped.
+/// Drains the server and its executors from their node, which is cordoned until the returned value is dropped.
 fn drained() -> Finally {
     let node = kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"]);
     let selector = "--pod-selector=sparkoperator.k8s.io/connect-name=notebook";
@@ -172,7 +176,7 @@ fn drained() -> Finally {
     cordoned
 }
 
-/// Returns the example with one executor and with the Spark that the node has.
+/// Returns the example with one executor, and with the image and version of the node's Spark.
 pub(crate) fn notebook() -> Value {
     let mut connect: Value = yaml(Path::new("manifests/examples/spark-connect.yaml"));
     connect["metadata"]["name"] = json!("notebook");
@@ -182,7 +186,8 @@ pub(crate) fn notebook() -> Value {
     connect
 }
 
-/// Returns the ConfigMap, the Service and the server's pod that Kubeflow's operator makes of `connect`, which is [`notebook`].
+/// Returns the ConfigMap, the Service and the server's pod that Kubeflow's operator creates for `connect`, which is
+/// [`notebook`].
 fn kubeflows(connect: &Value) -> [Value; 3] {
     let spec = &connect["spec"];
     let mut text = fs::read_to_string(data("node/connect/kubeflows.yaml")).unwrap();
@@ -216,19 +221,19 @@ pub(crate) fn status() -> Value {
     calls::get(CONNECT).expect("notebook")["status"].take()
 }
 
-/// Returns the uid of the server's pod; null if there is none.
+/// Returns the uid of the server's pod; null if there is no pod.
 fn server() -> Value {
     let pod = calls::get("/api/v1/namespaces/default/pods/notebook-server");
     pod.map_or(Value::Null, |mut pod| pod["metadata"]["uid"].take())
 }
 
-/// Returns the address of the Service for clients beside the node's pods.
+/// Returns the URL of the Service for clients that run outside of pods.
 pub(crate) fn address() -> String {
-    let service = calls::get(SERVICE).expect("it has a Service");
+    let service = calls::get(SERVICE).expect("notebook has a Service");
     format!("sc://{}:15002", service["spec"]["clusterIP"].as_str().unwrap())
 }
 
-/// Waits until clients of the Service come to the gateway.
+/// Waits until the Service leads its clients to the gateway.
 pub(crate) fn leads_to_the_gateway() {
     const SLICE: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/notebook-server-gateway";
     until("the Service leads to the gateway", || {
@@ -256,9 +261,9 @@ pub(crate) fn is_deleted() {
     until("nothing is left", || kubectl(&["get", kinds, LABEL, "--output=name"]).is_empty());
 }
 
-/// Waits until the server is ready, after so many that have ended by themselves.
+/// Waits until the server is ready, after this number of servers that have failed or disappeared.
 pub(crate) fn is_ready_after(restarts: i64) {
-    until(&format!("notebook is ready after {restarts} that have ended"), || {
+    until(&format!("notebook is ready after {restarts} restarts"), || {
         let status = status();
         status["state"] == "Ready" && status["restarts"].as_i64().unwrap_or_default() == restarts
     });
@@ -277,7 +282,7 @@ pub(crate) fn python(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Returns how a program in [`PROGRAMS`] ends.
+/// Returns the exit status and the output of a program in [`PROGRAMS`].
 pub(crate) fn try_python(program: &str, arguments: &[&str]) -> Output {
     Command::new("timeout")
         .args(["180", "python3", &format!("{PROGRAMS}/{program}")])
@@ -288,13 +293,13 @@ pub(crate) fn try_python(program: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Returns the folder with what a client in Python needs.
+/// Returns the folder with the Python packages of a client.
 pub(crate) fn packages() -> String {
     env::var("CONNECT_CLIENT").expect("the Makefile sets CONNECT_CLIENT")
 }
 
-/// Returns what the Python program in `file` prints in a pod beside the servers, which has the rights of `account`. The pod has
-/// Spark's own packages from its image, and those of these folders of the machine.
+/// Runs the Python program in `file` in a pod of the servers' namespace with the service account `account`, and returns
+/// what it prints. The pod has Spark's own packages from its image, and those in `folders` of the machine.
 pub(crate) fn python_inside(file: &str, arguments: &[&str], folders: &[&str], account: &str) -> String {
     const NAME: &str = "connect-client";
     make_job(NAME, file);

@@ -9,7 +9,7 @@ const FOLDER: &str = "tests/data/node/customized";
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn an_application_with_every_step_at_once_sees_all_of_it() {
+fn processes_see_all_customizations_at_once() {
     let _shared = install();
     offer_gpus();
     make_job("customized-job", &format!("{FOLDER}/look_around.py"));
@@ -86,7 +86,7 @@ fn is_as_no_process_can_see(role: &str, pod: &Value) {
     }
     let status = &pod["status"];
     assert_eq!(status["podIP"] == status["hostIP"], role == "executor", "{role}: {status:#}");
-    assert_eq!(spec["priority"], 1234, "{role}: as its class has it");
+    assert_eq!(spec["priority"], 1234, "{role}: that of its class");
     let tolerations = spec["tolerations"].as_array().unwrap();
     assert!(tolerations.contains(&asked["tolerations"][0]), "{role}: {tolerations:?}");
     let port = container["ports"].as_array().unwrap().iter().find(|port| port["name"] == "extra");

@@ -13,18 +13,18 @@ const CONFIGURATIONS: [&str; 2] = ["mutatingwebhookconfiguration", "validatingwe
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_for_alone() {
+fn the_documented_commands_take_over_roll_back_and_uninstall_alone() {
     let _alone = install_alone();
     let _installed = Installed;
     let _service = kubeflows_objects();
     let mut job = python_job("handed-over", "native-job", "tests/data/node/native/job.py");
-    // What runs is not looked at.
+    // The job's output is not checked, so that the driver only sleeps.
     let asleep = json!({"name": "spark-kubernetes-driver", "command": ["sh", "-c", "sleep infinity", "sh"]});
     job["spec"]["driver"]["template"] = json!({"spec": {"containers": [asleep]}});
     job["spec"]["driver"]["terminationGracePeriodSeconds"] = json!(1);
     let kubeflows = || ["controller", "webhook"].map(|what| replicas(&format!("spark-operator-{what}")));
 
-    does(UPGRADE, "Taking over from Kubeflow's operator");
+    run_documented(UPGRADE, "Taking over from Kubeflow's operator");
     assert_eq!(kubeflows(), ["0", "0"]);
     is_installed_again();
     for kind in CONFIGURATIONS {
@@ -37,22 +37,22 @@ fn the_commands_for_taking_over_rolling_back_and_uninstalling_do_what_they_are_f
     apply(&job);
     state_is("handed-over", "RUNNING");
 
-    does(UPGRADE, "Rolling back to it");
+    run_documented(UPGRADE, "Rolling back to it");
     assert_eq!((kubeflows(), replicas("spark-operator")), (["1".to_owned(), "1".to_owned()], String::new()));
     for kind in CONFIGURATIONS {
         assert_eq!(kubectl(&["get", kind, "--output=name"]), "");
     }
-    // Kubeflow's chart can create its own again.
+    // Kubeflow's chart can create its own Service again.
     assert_eq!(webhook_service(&["--ignore-not-found", "--output=name"]), "");
     assert_eq!(application("handed-over")["status"]["applicationState"]["state"], "RUNNING");
 
-    does("docs/admin/install.md", "Uninstalling");
+    run_documented("docs/admin/install.md", "Uninstalling");
     let left = kubectl(&["get", "clusterroles,crds,namespaces", "--output=name"]);
     assert!(!left.contains("spark"), "{left}");
 }
 
 /// Runs the commands that `page` contains under `heading`, in the checkout, with the programs of this build.
-pub(crate) fn does(page: &str, heading: &str) {
+pub(crate) fn run_documented(page: &str, heading: &str) {
     let page = fs::read_to_string(page).unwrap();
     let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
     let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
@@ -71,8 +71,9 @@ fn replicas(deployment: &str) -> String {
     kubectl(&["-n", "spark-operator", "get", "deployment", deployment, "--ignore-not-found", spec])
 }
 
-/// Creates the Deployments of Kubeflow's chart, and its Service in place of the one that exists: without the annotation of
-/// `kubectl apply`. `kubectl apply -k manifests` cannot make ours of it, so it is deleted when the returned value is dropped.
+/// Creates the Deployments of Kubeflow's chart, and its Service in place of the existing one. That Service lacks the
+/// annotation of `kubectl apply`, so that `kubectl apply -k manifests` cannot turn it into ours: it is deleted when the
+/// returned value is dropped.
 fn kubeflows_objects() -> Finally {
     delete_service();
     let chart = helm(&["template", "spark-operator", STAND_IN]);

@@ -4,8 +4,8 @@
 use super::apply;
 use crate::apiserver::{neighbour::Reviewer, prelude::*};
 
-/// Starts the webhook for the submission pods of `namespace`; the API server reaches it at `host`, an address of the node. Returns
-/// its server, and what unregisters it when that is dropped.
+/// Starts the webhook for the submission pods of `namespace`; the API server reaches it at `host`, an address of the
+/// node. Returns its server, and a value that unregisters the webhook when it is dropped.
 pub(super) fn injector(host: &str, namespace: &str) -> (Reviewer, Finally) {
     let reviewer = Reviewer::start(host, inject);
     let url = format!("https://{}/mutate", reviewer.address);

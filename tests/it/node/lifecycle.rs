@@ -2,7 +2,7 @@
 
 use super::{
     application, apply, followed, install, install_alone, left_of, log, message, native::python_job, pod,
-    pods, state_is, sums, until, until_told,
+    pods, state_is, sums, until, until_event,
 };
 use crate::apiserver::{
     policy::{AdmissionPolicy, created_pods},
@@ -11,7 +11,7 @@ use crate::apiserver::{
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
+fn a_deleted_driver_has_failed_with_the_exit_code_of_its_container() {
     let _shared = install();
     let name = "driver-deleted";
     let mut job = job(name, "stay");
@@ -23,8 +23,8 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
     assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error");
-    // The executors notice the end of the driver a moment later, and some of them then exit cleanly.
-    until("its executors have ended, and it says so", || {
+    // The executors notice the end of the driver shortly after it, and some of them then exit cleanly.
+    until("its status says that its executors have ended", || {
         let executors = application(name)["status"]["executorState"].take();
         executors.as_object().unwrap().values().all(|state| state == "FAILED" || state == "COMPLETED")
     });
@@ -33,7 +33,7 @@ fn a_deleted_driver_has_failed_with_what_its_container_said_at_last() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_driver_that_takes_too_much_memory_says_so() {
+fn a_driver_that_exceeds_its_memory_limit_is_reported_as_oom_killed() {
     let _shared = install();
     let name = "driver-eats";
     apply(&job(name, "eat alone"));
@@ -52,7 +52,7 @@ fn a_driver_that_takes_too_much_memory_says_so() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_one_that_follows_an_edit() {
+fn executors_that_a_policy_refuses_are_reported_and_new_ones_follow_edits() {
     let _shared = install();
     let name = "executor-killed";
     let refused = refusing("executor", name);
@@ -72,7 +72,7 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_o
     });
     drop(refused);
     has_executor(name);
-    until("the status says nothing of it any more", || why().is_none());
+    until("the condition ExecutorsRefused is gone", || why().is_none());
     let driver = format!("{name}-driver");
     until("the executor works", || log(&driver).contains("first executor:"));
     sums::are_those_of_the_pods(&job);
@@ -82,7 +82,7 @@ fn executors_that_a_policy_refuses_are_told_of_and_a_killed_one_is_replaced_by_o
     let executor = json!({"nodeSelector": {"kubernetes.io/os": "linux"}, "tolerations": [toleration]});
     let edit = json!({"spec": {"executor": executor}}).to_string();
     kubectl(&["patch", "sparkapp", name, "--type=merge", "--patch", &edit]);
-    until_told(&format!("sparkapplication/{name}"), &["SparkApplicationWebhookFieldsUpdated"]);
+    until_event(&format!("sparkapplication/{name}"), &["SparkApplicationWebhookFieldsUpdated"]);
     let template = ["--", "cat", "/opt/spark/pod-template/pod-spec-template.yml"];
     until("the driver has the new template", || {
         let exec = ["exec", &driver, "-c", "spark-kubernetes-driver"];
@@ -128,7 +128,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
     // The application is edited while its driver waits: the run ends, and the new spec is run.
     job["spec"]["arguments"] = json!(["end", "alone"]);
     apply(&job);
-    until("the edited one waits for a node", || {
+    until("the driver of the edited application waits for a node", || {
         application(name)["status"]["runOrdinal"] == 3 && message(name).starts_with("Unschedulable: ")
     });
     kubectl(&["uncordon", &node]);
@@ -144,7 +144,7 @@ fn a_drained_node_ends_the_run_and_the_next_one_waits_for_a_node_alone() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn an_image_and_a_volume_that_there_are_not_are_named_while_drivers_wait_for_them() {
+fn a_missing_image_or_volume_is_named_while_the_driver_waits_for_it() {
     let _shared = install();
     let unpulled = ["ErrImagePull: ", "ImagePullBackOff: "];
     let missing = [
@@ -216,7 +216,7 @@ fn nothing_is_left(name: &str, cascade: &str) {
     until("nothing is left", || left_of(name).is_empty());
 }
 
-/// Lets a node that is cordoned meanwhile accept pods again when the returned value is dropped.
+/// Returns a value that uncordons the node when it is dropped.
 pub(super) fn cordoned(node: &str) -> Finally {
     let node = node.to_owned();
     Finally::new(move || drop(kubectl(&["uncordon", &node])))

@@ -64,7 +64,7 @@ const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/spark-operator/deployments/sp
 fn the_example_runs_from_sparkctl_create_to_its_result() {
     let _shared = install();
     let file = "manifests/examples/spark-pi.yaml";
-    // Another application of the name, which nobody runs.
+    // An earlier application of the same name, which is suspended.
     let mut before: Value = yaml(Path::new(file));
     before["spec"]["suspend"] = json!(true);
     apply(&before);
@@ -107,16 +107,19 @@ pub(crate) struct Alone {
 
 /// Installs the operator, unless it is installed already.
 fn install() -> Shared {
-    assert!(!is_named_alone(), "`make test-node` would run this test alone, for its name");
+    assert!(!is_named_alone(), "a test whose name ends with _alone has to call install_alone");
     install_once();
     Shared { _installation: INSTALLATION.read().unwrap_or_else(PoisonError::into_inner) }
 }
 
 /// Installs the operator for a test that changes what other tests rely on, or that opens Spark's pages in a browser:
-/// beside two other tests and three builds, one of the fetches of a page failed through `sparkctl ui`.
+/// while two other tests and three builds ran, a request for a part of such a page failed through `sparkctl ui`.
 pub(crate) fn install_alone() -> Alone {
     let is_of_this_level = thread::current().name().is_some_and(|name| name.starts_with("node::"));
-    assert!(!is_of_this_level || is_named_alone(), "a test that has to run alone is named so: … _alone");
+    assert!(
+        !is_of_this_level || is_named_alone(),
+        "the name of a test that calls install_alone has to end with _alone"
+    );
     install_once();
     Alone { _installation: INSTALLATION.write().unwrap_or_else(PoisonError::into_inner) }
 }
@@ -234,9 +237,9 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its type, reason and message. Events are
-/// sent beside the statuses for which tests wait.
-fn until_told(regarding: &str, texts: &[&str]) {
+/// Waits until an event of `regarding`, a kind and a name, has all of `texts` in its type, reason and message. Events
+/// are sent independently of the statuses for which tests wait.
+fn until_event(regarding: &str, texts: &[&str]) {
     let (kind, name) = regarding.split_once('/').unwrap();
     let path = format!("/api/v1/namespaces/default/events?fieldSelector=involvedObject.name={name}");
     until(&format!("an event of {regarding} has {texts:?}"), || {
@@ -253,8 +256,8 @@ pub(crate) fn kept(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-// What tests write, and what they look at again and again, goes without `kubectl`, which takes as much of the processor as some
-// seconds of a driver.
+// What tests write, and what they read again and again, goes without `kubectl`, a call of which takes as much CPU time
+// as some seconds of a driver.
 
 /// Applies an object, which is in the namespace `default` unless it names another one.
 pub(crate) fn apply(object: &Value) {

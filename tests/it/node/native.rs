@@ -3,7 +3,7 @@
 
 use super::{
     Installed, application, apply, delete, followed, install, install_alone, log, make_job, pod, printed,
-    sparkctl::each_line_of_all_executors_says_whose_it_is, until_told,
+    sparkctl::each_line_of_all_executors_says_whose_it_is, until_event,
 };
 use crate::apiserver::prelude::*;
 
@@ -18,7 +18,7 @@ pub(crate) fn image() -> String {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn executors_come_and_go_scratch_space_is_used_templates_have_sidecars_and_nothing_is_left() {
+fn dynamic_allocation_scratch_space_and_sidecars_work_natively() {
     let _shared = install();
     let mut job = job("native-dynamic");
     let template = |role: &str| {
@@ -57,13 +57,13 @@ fn executors_come_and_go_scratch_space_is_used_templates_have_sidecars_and_nothi
     let states = application("native-dynamic")["status"]["executorState"].take();
     assert!(states.as_object().unwrap().len() >= 2, "{states}");
     let events = kubectl(&["events", "--for", &format!("pod/{driver}"), "--no-headers"]);
-    assert!(!events.contains("FailedMount"), "what it mounts was there before: {events}");
+    assert!(!events.contains("FailedMount"), "what the driver mounts exists before it: {events}");
     delete("native-dynamic");
 }
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn without_the_webhook_both_submitters_bring_the_same_result_from_customized_pods_alone() {
+fn without_the_webhook_both_submitters_give_the_same_result_alone() {
     let _alone = install_alone();
     // With these configurations, the API server would call a webhook that does not answer.
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
@@ -87,9 +87,9 @@ fn without_the_webhook_both_submitters_bring_the_same_result_from_customized_pod
         let saw = printed(&driver, "executor saw: ");
         assert!(saw.contains("'green'"), "{saw}");
         let overwritten = "in which Spark overwrites spec.executor.memoryLimit";
-        until_told(&format!("sparkapplication/{name}"), &[overwritten]);
+        until_event(&format!("sparkapplication/{name}"), &[overwritten]);
     }
-    // Spark's own objects stay as long as the driver's pod, those of the submission do not.
+    // Spark's own objects exist as long as the driver's pod, those of the submission do not.
     let driver = pod(submitted, "driver");
     let mut volumes = driver["spec"]["volumes"].as_array().unwrap().iter();
     let made = volumes.find(|volume| volume["name"] == "spark-conf-volume-driver").unwrap();

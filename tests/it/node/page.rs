@@ -10,7 +10,7 @@ use std::{
 };
 
 const DRIVER: &str = "page-runs-driver";
-/// A script that returns what a reader who does not see the page would miss.
+/// A script that returns what a screen reader would miss: elements without labels, captions, titles or texts.
 const LACKS: &str = r#"[
     ...[...document.querySelectorAll('input:not([type=hidden]), select')].filter(field => field.labels.length === 0),
     ...[...document.querySelectorAll('table')].filter(table => !table.caption),
@@ -20,7 +20,7 @@ const LACKS: &str = r#"[
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_driver_alone() {
+fn the_page_leads_from_a_failure_to_its_fix_and_shows_log_and_ui_alone() {
     let _alone = install_alone();
     let mut fails: Value = yaml(&data("node/exit-3.yaml"));
     fails["metadata"]["name"] = json!("page-fails");
@@ -53,7 +53,7 @@ fn the_page_leads_from_a_failure_to_its_cure_and_shows_the_log_and_the_ui_of_a_d
         let name = place.split('?').next().unwrap();
         is_for_everybody(&mut browser, &format!("page-{name}.png"));
     }
-    // It is on no picture.
+    // It is created after the pictures, so that it is on none of them.
     let mut hostile = python_job("page-hostile", "page-hostile-job", "tests/data/node/page/hostile.py");
     hostile["spec"]["sparkConf"] = json!({"spark.ui.port": "4050"});
     hostile["spec"]["mainApplicationFile"] = json!("local:///opt/job/hostile.py");
@@ -75,18 +75,18 @@ pub(crate) fn waits_to_be_killed() {
     until("the job waits", || log(DRIVER).contains("waits to be killed"));
 }
 
-/// Asserts that what the server sends has these words already, so that a browser without JavaScript shows them.
+/// Asserts that the HTML from the server already has these words, so that a browser without JavaScript shows them.
 fn is_there_without_scripts(browser: &mut Browser, words: &str) {
     let sent = browser.evaluate("fetch(location.href).then(answer => answer.text())");
     assert!(sent.as_str().unwrap().contains(words), "{words}: {sent}");
 }
 
-/// Asserts that axe-core finds nothing, in a wide window and in one of 400 pixels, with dark colours and with light ones, and
-/// keeps a picture of the wide one.
+/// Asserts that axe-core finds no violation, in a wide window and in one of 400 pixels, with dark colours and with
+/// light ones, and keeps a picture of the wide one.
 fn is_for_everybody(browser: &mut Browser, picture: &str) {
     browser.keeps_picture(picture);
     let axe = fs::read_to_string(env::var("AXE").expect("the Makefile sets AXE")).unwrap();
-    // A frame has a page of Spark's.
+    // The page in a frame is Spark's.
     let found = "axe.run(document, {iframes: false}).then(found => found.violations.map(
         rule => `${rule.id}: ${rule.nodes.map(node => node.html).join(' ')}`))";
     for (width, scheme) in [(400, "dark"), (1280, "dark"), (400, "light"), (1280, "light")] {
@@ -98,7 +98,7 @@ fn is_for_everybody(browser: &mut Browser, picture: &str) {
     }
 }
 
-/// Asserts that the page tells what an edit would do, and that it does nothing.
+/// Asserts that the page previews what an edit would do, and does not apply it.
 fn edit_is_told(browser: &mut Browser, address: &str) {
     browser.open(&format!("{address}/applications/default/page-fails/edit")).unwrap();
     shows(browser, "It means the same as the present spec.");
@@ -128,13 +128,13 @@ fn log_follows(browser: &mut Browser, address: &str) {
 fn logout_is_told(browser: &mut Browser) {
     let logs_out = "fetch('/logout', {method: 'POST', body: new URLSearchParams(
         {form: document.querySelector('form[action=\"/logout\"] input').value})}).then(answer => answer.status)";
-    assert_eq!(browser.evaluate(logs_out), 401, "to whom it leads has to come in first");
+    assert_eq!(browser.evaluate(logs_out), 401, "the page after the logout needs a login");
     browser.until("document.getElementById('news').textContent === 'This log is not up to date (401).'");
     let text = browser.evaluate("document.getElementById('log').textContent");
     assert!(!text.as_str().unwrap().contains("html"), "{text}");
 }
 
-/// Opens the page with the UI of the application's driver. Returns the address with which all addresses in its frame begin.
+/// Opens the page with the UI of the application's driver. Returns the prefix of all URLs in its frame.
 pub(crate) fn window(browser: &mut Browser, address: &str, name: &str) -> String {
     browser.open(&format!("{address}/ui/default/{name}/")).unwrap();
     browser.until("document.querySelector('iframe') !== null");
@@ -144,8 +144,8 @@ pub(crate) fn window(browser: &mut Browser, address: &str, name: &str) -> String
     frame.strip_suffix("/jobs/").expect(frame).to_owned()
 }
 
-/// Asserts that the tabs of Spark's UI work in a frame without an origin, from which nothing of the page can be read, and
-/// that a job is killed only after a question. The application runs `job.py`.
+/// Asserts that the tabs of Spark's UI work in a frame without an origin, from which nothing of the page can be read,
+/// and that a job is killed only after a confirmation. The application runs `job.py`.
 pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
     let window = window(browser, address, "page-runs");
     assert_eq!(browser.evaluate(LACKS), json!([]));
@@ -158,7 +158,7 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
     );
     assert_eq!(browser.evaluate(&loads), "refused");
 
-    // The frame's own page, alone: a script cannot look into the frame.
+    // The frame's pages are opened outside of the frame, into which a script of this test cannot look.
     for (tab, words) in [
         ("stages/", "Active Stages (1)"),
         ("storage/", "Storage"),
@@ -173,7 +173,7 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
     let kills =
         "[...document.querySelectorAll('a')].map(link => link.href).concat([...document.forms].map(form =>
         `${form.action}?${new URLSearchParams(new FormData(form))}`)).find(url => url.includes('/kill/'))";
-    // The words may come before the link has.
+    // The words may appear before the link.
     browser.until(&format!("{kills} !== undefined"));
     let kill = browser.evaluate(kills);
     browser.open(&format!("{window}/executors/")).unwrap();
@@ -187,11 +187,11 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
     assert_eq!(browser.evaluate(cookie), "refused");
 
     let kill = kill.as_str().expect("a job that runs can be killed");
-    // Jetty 9.4, which Spark 3.5 has, decodes that too.
+    // Jetty 9.4, which Spark 3.5 has, decodes `%u006b` too.
     for kill in [&*kill.replace("/kill/", "/%u006bill/"), kill] {
         browser.open(kill).unwrap();
         browser.until("document.body.innerText.includes('Kill it?')");
-        assert!(!log(DRIVER).contains("killed:"), "nobody has answered");
+        assert!(!log(DRIVER).contains("killed:"), "nobody has confirmed");
     }
     browser.open(&format!("{window}/jobs/")).unwrap();
     browser.until(&format!("{kills} !== undefined"));
@@ -202,13 +202,13 @@ pub(crate) fn ui_is_confined(browser: &mut Browser, address: &str) {
         browser.open(kill).unwrap();
     }
     browser.until("document.body.innerText.includes('Kill it?')");
-    assert!(!log(DRIVER).contains("killed:"), "nobody has answered");
+    assert!(!log(DRIVER).contains("killed:"), "nobody has confirmed");
     browser.evaluate("document.querySelector('button').click()");
     until("the job is killed", || log(DRIVER).contains("killed: True"));
 }
 
-/// Asserts that what a driver answers stays in its frame: no header of it but the type, no place outside, no more bytes than a
-/// limit, and no right of its scripts.
+/// Asserts that the responses of a hostile driver are confined to its frame: of their headers only the type is kept,
+/// redirections lose their target, bodies beyond the limit are refused, and scripts have no rights.
 fn hostile_driver_reaches_nothing(browser: &mut Browser, address: &str) {
     state_is("page-hostile", "RUNNING");
     until("the driver serves", || log("page-hostile-driver").contains("serves"));
@@ -236,12 +236,12 @@ fn hostile_driver_reaches_nothing(browser: &mut Browser, address: &str) {
     })()";
     let refused = json!(["null", "refused", "refused", "refused", "refused", "refused"]);
     assert_eq!(browser.evaluate(tries), refused);
-    // The session is as it was.
+    // The session is still valid.
     browser.open(&format!("{address}/applications")).unwrap();
     shows(browser, "page-hostile");
 }
 
-/// Returns the answer to a request without any cookie, in small letters.
+/// Returns the answer to a request without any cookie, in lower case.
 fn raw(address: &str, path: &str) -> String {
     let host = address.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -253,11 +253,11 @@ fn raw(address: &str, path: &str) -> String {
 
 /// Waits until the page shows these words.
 fn shows(browser: &mut Browser, words: &str) {
-    // A page with these words may be on its way to the next one, and has nothing at all meanwhile.
+    // Both are checked at once: even a page with these words may be replaced by the next one, and is empty meanwhile.
     browser.until(&format!("document.body.innerText.includes({}) && ({LACKS}).length === 0", json!(words)));
 }
 
-/// Clicks, and waits until the page to which that leads shows these words.
+/// Clicks an element, and waits until the page that it leads to shows these words.
 fn clicks(browser: &mut Browser, what: &str, words: &str) {
     browser.until(&format!("document.querySelector({}) !== null", json!(what)));
     browser.evaluate(&format!("document.querySelector({}).click()", json!(what)));

@@ -1,7 +1,7 @@
 //! Proves that a schedule runs a job when somebody asks for that, and keeps as many runs as its spec allows. That it runs
 //! jobs at their times is in `apiserver::schedules`.
 
-use super::{APPLICATIONS, apply, followed, install, listed, log, until, until_told};
+use super::{APPLICATIONS, apply, followed, install, listed, log, until, until_event};
 use crate::apiserver::prelude::*;
 
 #[test]
@@ -19,7 +19,7 @@ fn a_schedule_runs_pi_twice_when_it_is_triggered_and_keeps_the_latest() {
     let first = run_other_than(name, "");
     assert_eq!(followed(&first).last().unwrap(), "COMPLETED");
     assert!(log(&format!("{first}-driver")).contains("Pi is roughly 3."));
-    // What the second run would bring is known.
+    // The second run does nothing, because its result would be that of the first.
     let ends = json!({"name": "spark-kubernetes-driver", "command": ["true"]});
     let template = json!({"driver": {"template": {"spec": {"containers": [ends]}}}});
     let edit = json!({"spec": {"template": template}}).to_string();
@@ -34,10 +34,10 @@ fn a_schedule_runs_pi_twice_when_it_is_triggered_and_keeps_the_latest() {
     let columns = kubectl(&["get", "scheduledsparkapp", name, "--no-headers"]);
     assert!(columns.contains(&second) && columns.contains("@every 24h"), "{columns}");
     for reason in ["ScheduledRunStarted", "ScheduledRunsPruned"] {
-        until_told(&format!("scheduledsparkapplication/{name}"), &[reason]);
+        until_event(&format!("scheduledsparkapplication/{name}"), &[reason]);
     }
     kubectl(&["delete", "scheduledsparkapp", name]);
-    until("its applications go with it", || runs(name).is_empty());
+    until("its applications are deleted with it", || runs(name).is_empty());
 }
 
 /// Waits until the schedule has an application with a name other than `other`, and returns its name.

@@ -1,14 +1,14 @@
 //! Proves that `sparkctl` shows the output of drivers and executors.
 
-use super::{apply, delete, install, kept, message, native::python_job, state_is, until, until_told};
+use super::{apply, delete, install, kept, message, native::python_job, state_is, until, until_event};
 use crate::{apiserver::prelude::*, program::begin, tmux::Terminal};
 use std::{
     fs::File,
     io::{BufRead, BufReader, Read},
 };
 
-/// Follows what all executors of an application print, which has one, until it completes; asserts that each line says whose it
-/// is.
+/// Follows the logs of all executors of an application that has one until it completes; asserts that each line begins
+/// with the executor's id.
 pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
     state_is(name, "RUNNING");
     let said = sparkctl(&["log", name, "--executor", "all", "--follow"], 0);
@@ -18,7 +18,7 @@ pub(super) fn each_line_of_all_executors_says_whose_it_is(name: &str) {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn create_and_log_follow_one_driver_after_the_other_beside_a_sidecar() {
+fn create_and_log_follow_successive_drivers_without_output_of_sidecars() {
     let _shared = install();
     let mut job: Value = yaml(&data("node/exit-3.yaml"));
     job["metadata"]["name"] = json!("retried");
@@ -46,7 +46,7 @@ fn create_and_log_follow_one_driver_after_the_other_beside_a_sidecar() {
     );
     terminal.keeps("sparkctl-create.txt");
     assert_eq!(message("retried"), "driver container failed with ExitCode: 3, Reason: Error");
-    until_told("sparkapplication/retried", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
+    until_event("sparkapplication/retried", &["Warning", "SparkApplicationFailed", "ExitCode: 3"]);
 
     let status = sparkctl(&["status", "retried"], 0);
     assert!(status.starts_with("retried is FAILED: driver container failed with ExitCode: 3"), "{status}");
@@ -65,7 +65,7 @@ fn create_and_log_follow_one_driver_after_the_other_beside_a_sidecar() {
 
 #[tokio::test]
 #[ignore = "needs a node: make test"]
-async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
+async fn each_line_of_a_followed_log_is_printed_once_despite_lost_connections() {
     let _shared = install();
     let proxy = Proxy::start().await;
     let kubeconfig = proxy.kubeconfig(Path::new(env!("CARGO_TARGET_TMPDIR")));
@@ -89,7 +89,8 @@ async fn each_line_of_a_followed_log_comes_once_though_connections_are_cut() {
         numbers
     };
     let (mut whole, told) = follow(&[], "counting-whole.txt");
-    let comes_to = |number: u32| until(&format!("it comes to {number}"), || numbers(&told).contains(&number));
+    let comes_to =
+        |number: u32| until(&format!("the log has number {number}"), || numbers(&told).contains(&number));
     for number in [5, 25, 45] {
         comes_to(number);
         proxy.line_is(Line::Refused);

@@ -6,7 +6,7 @@ use super::{
     injector::injector,
     install, left_of, message,
     native::{image, python_job, spark_version},
-    node_address, pod, pods, printed, state_is, until, until_told,
+    node_address, pod, pods, printed, state_is, until, until_event,
     web_hdfs::WebHdfs,
 };
 use crate::apiserver::{prelude::*, submission_node::account_objects};
@@ -48,7 +48,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
     assert!(files["RELEASE"].contains(release), "{files:?}");
 
     let note = "submitted by spark-submit in a pod, since only that can do this";
-    until_told(&format!("sparkapplication/{name}"), &[note, "is to be uploaded"]);
+    until_event(&format!("sparkapplication/{name}"), &[note, "is to be uploaded"]);
     nothing_is_left_of_the_submission(name);
     delete(name);
 }
@@ -57,7 +57,7 @@ fn files_of_the_image_and_of_a_volume_are_uploaded_and_found() {
 /// sidecar are complete.
 #[test]
 #[ignore = "needs a node: make test"]
-fn a_submission_pod_is_admitted_to_a_restricted_namespace_and_ends_although_somebody_injects_a_sidecar() {
+fn a_submission_pod_in_a_restricted_namespace_ends_despite_a_sidecar() {
     let _shared = install();
     let _namespace = restricted("meshed");
     let (injector, registered) = injector(&node_address(), "meshed");

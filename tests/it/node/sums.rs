@@ -1,16 +1,16 @@
-//! Compares the sums of requests, of which quotas and batch schedulers are told, with the pods that a real Spark creates, to the
-//! last MiB. The applications are those of other tests, which ask for more than usual.
+//! Compares the sums of requests for quotas and batch schedulers with the requests of the pods that a real Spark
+//! creates, to the last MiB. The applications are those of other tests, with the additions of this file.
 
 use super::{native::image, pod};
 use crate::prelude::*;
 use plan::pod_requests::PodRequests;
 use pods::PodClaim;
 
-/// Returns a part of a spec in Python: memory beside the heap by settings of Spark and by a factor.
+/// Returns a part of a spec in Python: non-heap memory by settings of Spark and by a factor.
 pub(super) fn by_settings() -> Value {
     json!({
         "sparkConf": {
-            // A Python that may have less does not start.
+            // With less memory, Python does not start.
             "spark.executor.pyspark.memory": "1g", "spark.memory.offHeap.enabled": "true",
             "spark.memory.offHeap.size": "100m",
         },
@@ -18,7 +18,7 @@ pub(super) fn by_settings() -> Value {
     })
 }
 
-/// Returns a part of a spec: cores, memory beside the heap and containers beside Spark's.
+/// Returns a part of a spec: cores, memory overhead and containers beside Spark's.
 pub(super) fn by_fields() -> Value {
     json!({
         "driver": {
@@ -32,7 +32,7 @@ pub(super) fn by_fields() -> Value {
     })
 }
 
-/// Asserts that the driver and the only executor of an application ask for what is planned.
+/// Asserts that the driver and the only executor of an application have the planned requests.
 pub(super) fn are_those_of_the_pods(application: &Value) {
     let name = application["metadata"]["name"].as_str().unwrap();
     let expected =
@@ -43,7 +43,7 @@ pub(super) fn are_those_of_the_pods(application: &Value) {
     }
 }
 
-/// Returns a container that runs for so many seconds.
+/// Returns a container that runs for this number of seconds.
 fn container(name: &str, seconds: &str, cpu: &str, memory: &str) -> Value {
     let requests = json!({"cpu": cpu, "memory": memory});
     json!({"name": name, "image": image(), "command": ["sleep", seconds], "resources": {"requests": requests}})

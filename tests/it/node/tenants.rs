@@ -13,7 +13,7 @@ const TENANT: &str = "system:serviceaccount:default:spark";
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn code_that_takes_part_in_the_submission_and_files_that_it_sends_are_those_of_the_tenants() {
+fn code_and_files_of_a_submission_have_only_the_rights_of_the_tenant() {
     let _shared = install();
     let store = WebHdfs::start(&node_address());
     let name = "takes-part";

@@ -1,4 +1,4 @@
-//! Proves that the Spark UI is where the status says that it is, and where `sparkctl` leads, and that the operator,
+//! Proves that the Spark UI is reached at the URL in the status and through `sparkctl`, and that the operator,
 //! `spark-submit`, drivers and executors run under a user id that is in no image.
 
 use super::{
@@ -24,7 +24,7 @@ const LOOK: &str = r#"(async () => {
     const urls = [...new Set([...needed, ...links].map(url => url.split('#')[0]))].filter(url => !url.includes('/kill/'));
     const seen = await Promise.all(urls.map(async url => {
         try {
-            // Where Spark redirects, it takes whoever asks for one who speaks HTTP, which a page of HTTPS may not.
+            // Spark redirects to http URLs, which a page of https may not fetch.
             const answer = await fetch(url, {redirect: 'manual'});
             return answer.type === 'opaqueredirect' ? [url, 'elsewhere', 302] : [url, answer.url, answer.status];
         } catch (error) {
@@ -45,7 +45,7 @@ const LOOK: &str = r#"(async () => {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_ended_alone() {
+fn the_ui_is_reached_by_service_and_forwarding_until_the_driver_ends_alone() {
     let _alone = install_alone();
     let status = runs(&job("led-to"), "webUIAddress");
     let driver = &status["driverInfo"];
@@ -89,7 +89,7 @@ fn the_ui_is_found_through_its_service_and_forwarded_ports_until_the_driver_has_
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_user_id_alone() {
+fn the_ui_is_reached_through_an_ingress_under_any_user_id_alone() {
     let _alone = install_alone();
     let user = json!({"runAsUser": USER, "runAsGroup": 0});
     calls::merge(DEPLOYMENT, &json!({"spec": {"template": {"spec": {"securityContext": user}}}}));
@@ -141,18 +141,18 @@ fn the_ui_is_found_through_an_ingress_with_a_path_and_tls_and_all_run_under_any_
     until("nothing is left", || left_of("ui-by-ingress").is_empty());
 }
 
-/// Returns an application that has some jobs done by an executor, and then shows its UI.
+/// Returns an application whose executor runs some jobs, and whose driver then serves its UI.
 fn job(name: &str) -> Value {
     python_job(name, "ui-job", "tests/data/node/ui/job.py")
 }
 
-/// Starts an application of [`job`]. Returns its status, once the field `address` in it is set.
+/// Starts an application of [`job`]. Returns its status once `driverInfo` has the field `address`.
 fn runs(job: &Value, address: &str) -> Value {
     apply(job);
     let name = job["metadata"]["name"].as_str().unwrap();
     state_is(name, "RUNNING");
     let mut status = Value::Null;
-    until("the status tells where the UI is", || {
+    until("the status has the URL of the UI", || {
         status = application(name)["status"].take();
         status["driverInfo"][address].is_string()
     });

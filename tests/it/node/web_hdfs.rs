@@ -21,7 +21,7 @@ pub(super) struct WebHdfs {
     _background: Background,
 }
 
-/// The files and directories of the store by path: the content of a file, none for a directory.
+/// The files and directories of the store by path: the content of a file, `None` for a directory.
 type Entries = Arc<Mutex<BTreeMap<String, Option<Bytes>>>>;
 
 impl WebHdfs {
@@ -95,7 +95,7 @@ async fn answer(
             Some(None) | None => is_missing(&path),
         },
         (method, operation) => {
-            let message = format!("{method} with op={operation} is nothing that this store can do");
+            let message = format!("{method} with op={operation} is not implemented by this store");
             refused(StatusCode::BAD_REQUEST, "java.lang.UnsupportedOperationException", &message)
         }
     }

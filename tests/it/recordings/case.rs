@@ -94,7 +94,7 @@ impl Case {
         self.env.get("SPARK_CONF_DIR").cloned().unwrap_or_else(|| "/spark/conf".to_owned())
     }
 
-    /// Returns the writes that were sent, in order; of several writes for one object only the last.
+    /// Returns the writes that were sent, in order; of several writes of one object only the last.
     pub fn sent(&self) -> Vec<&Exchange> {
         let writes =
             self.exchanges.iter().filter(|exchange| matches!(exchange.method.as_str(), "POST" | "PATCH"));

@@ -75,7 +75,7 @@ fn verdict(case: &Case) -> Verdict {
         Err(refusal @ NotNative::Refused { .. }) => refused(case, Some(&submission), &refusal.to_string()),
         Err(fallback @ NotNative::Fallback { reason, .. }) => {
             if !rules::may_be_handed(case, &submission, reason) {
-                return Verdict::Failed(format!("handed to spark-submit by no rule: {fallback}"));
+                return Verdict::Failed(format!("left to spark-submit, which no rule allows: {fallback}"));
             }
             if reason == Reason::Identity {
                 // These properties change nothing in the objects, except that the properties file contains them.
@@ -88,7 +88,7 @@ fn verdict(case: &Case) -> Verdict {
                     Err(error) => return Verdict::Failed(error.to_string()),
                 }
             }
-            Verdict::NotApplicable(format!("handed to spark-submit: {fallback}"))
+            Verdict::NotApplicable(format!("left to spark-submit: {fallback}"))
         }
     }
 }
@@ -103,21 +103,21 @@ fn made(case: &Case, submission: &Submission, objects: &Objects) -> Verdict {
     match compare::difference(case, submission, objects) {
         Some(difference) => Verdict::Failed(difference),
         None if case.exit_code == 0 => Verdict::Passed,
-        None => {
-            Verdict::NotApplicable("Spark's clean-up after the pod; what it had sent is equal".to_owned())
-        }
+        None => Verdict::NotApplicable(
+            "Spark's clean-up after the pod; the requests before it are equal".to_owned(),
+        ),
     }
 }
 
 fn refused(case: &Case, submission: Option<&Submission>, message: &str) -> Verdict {
     if case.exit_code == 0 && rules::sends_no_pod(case) {
-        Verdict::NotApplicable(format!("Spark sends what is no pod, native refuses: {message}"))
+        Verdict::NotApplicable(format!("Spark sends an object that is not a Pod, native refuses: {message}"))
     } else if case.exit_code == 0 {
         Verdict::Failed(format!("spark-submit accepts it, native refuses: {message}"))
     } else if rules::names_the_same(case, submission, message) {
         Verdict::Passed
     } else {
-        Verdict::Failed(format!("names something else than spark-submit: {message}\n  {}", last_line(case)))
+        Verdict::Failed(format!("names another cause than spark-submit: {message}\n  {}", last_line(case)))
     }
 }
 

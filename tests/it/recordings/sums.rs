@@ -1,4 +1,5 @@
-//! Compares the sums for quotas and batch schedulers with the drivers that `spark-submit` has created.
+//! Compares the sums of requests for quotas and batch schedulers with the requests of the drivers that `spark-submit`
+//! has created.
 
 use super::{Case, command_line};
 use crate::prelude::*;
@@ -6,12 +7,12 @@ use plan::pod_requests::PodRequests;
 use pods::PodClaim;
 use spark_client::Submission;
 
-/// Parts of the names of the properties that decide how much a pod asks for.
+/// Parts of the names of the properties that determine the requests of a pod.
 const ABOUT_SIZES: [&str; 6] =
     ["emory", "cores", ".resource.", "dynamicAllocation", "executor.instances", "offHeap"];
 
 #[test]
-fn the_sums_are_those_of_the_drivers_that_spark_submit_has_made() {
+fn the_sums_equal_the_requests_of_the_drivers_of_spark_submit() {
     let (mut compared, mut refused, mut wrong) = (0, Vec::new(), Vec::new());
     for case in Case::all_in(&data("recordings")).iter().filter(|case| case.exit_code == 0) {
         let Ok(submission) = command_line::submission(case, case.ids()) else { continue };

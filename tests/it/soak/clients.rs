@@ -1,5 +1,5 @@
-//! Runs the code of other programs that submit applications and follow them, as PyPI has it: Airflow's provider in a real
-//! Airflow, and Kubeflow's SDK. `docs/user/clients.md` has what came of it.
+//! Runs the code of other programs that submit applications and follow them, as published on PyPI: Airflow's provider
+//! in a real Airflow, and Kubeflow's SDK. `docs/user/clients.md` has the results.
 
 /// Argo CD's rules, which come from its Go module.
 mod argo_cd;
@@ -40,7 +40,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
         ("waits-for-failure", false, "Spark application failed with state: FAILED", 1),
         // The DAG of docs/user/airflow.md.
         ("spark_pi", true, "Pi is roughly 3.", 0),
-        // Airflow takes a suspended application for one that has begun, and misses its driver.
+        // Airflow takes a suspended application for a started one, and fails because it has no driver.
         ("is-suspended", false, "404", 1),
     ] {
         let output = airflow.run(&["dags", "test", dag]);
@@ -67,7 +67,7 @@ fn a_task_of_airflow_ends_as_its_application_does() {
 
 #[test]
 #[ignore = "needs a node and Airflow: make clients"]
-fn a_whole_airflow_defers_tasks_and_goes_on_with_the_driver_of_a_killed_worker() {
+fn a_whole_airflow_defers_tasks_and_reattaches_after_a_worker_is_killed() {
     let _alone = install_alone();
     let airflow = Airflow::start();
     let _parts = ["api-server", "dag-processor", "scheduler", "triggerer"].map(|name| airflow.part(name));
@@ -116,7 +116,7 @@ fn jobs_and_sessions_of_kubeflows_sdk_end_as_their_objects_do() {
         let output = Command::new("timeout")
             .args(["600", "python3", program, &image(), &spark_version()])
             .args(arguments)
-            // The client is of the server's version, which the SDK leaves to its user.
+            // The client library has the server's version; the SDK leaves the choice to its user.
             .env("PYTHONPATH", format!("{}:{}", packages(), folder("KUBEFLOW_SDK")))
             .env_remove("SPARK_HOME")
             .output()
@@ -140,7 +140,7 @@ const fn word_of_the_sdk(conclusion: Conclusion) -> &'static str {
 
 #[test]
 #[ignore = "needs a node and Kubeflow's SDK: make clients"]
-fn a_session_of_kubeflows_sdk_begins_and_ends_in_a_pod_whose_account_may_edit() {
+fn a_session_of_kubeflows_sdk_works_in_a_pod_whose_account_may_edit() {
     const ACCOUNT: &str = "notebook";
     let _alone = install_alone();
     let metadata = json!({"name": ACCOUNT, "namespace": "default"});
@@ -164,7 +164,7 @@ fn a_session_of_kubeflows_sdk_begins_and_ends_in_a_pod_whose_account_may_edit() 
     println!("soak: clients: Kubeflow's SDK in a pod: as it should be");
 }
 
-/// The programs of Kubeflow's SDK, and what that with a session prints.
+/// The programs that use Kubeflow's SDK, and what the one with a session prints.
 const JOBS: &str = "tests/tools/clients/kubeflow_sdk.py";
 const SESSION: &str = "tests/tools/clients/kubeflow_sdk_session.py";
 const RESULT_OF_SESSION: &str = "session: 100\nits server: Ready True\n";
@@ -202,8 +202,8 @@ impl Airflow {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts a part of a whole Airflow: a process that ends with its children when the returned value is dropped, since
-    /// `timeout` passes the signal on.
+    /// Starts a component of a whole Airflow: a process that ends with its children when the returned value is dropped,
+    /// since `timeout` passes the signal on.
     fn part(&self, name: &str) -> Finally {
         let log = File::create(self.home.join(format!("{name}.log"))).unwrap();
         let mut part = self.command(&[name]).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
@@ -220,7 +220,7 @@ impl Airflow {
         said.lines().last().unwrap_or_default().to_owned()
     }
 
-    /// Returns a line for each try of the tasks that note them.
+    /// Returns a line for each attempt of the tasks that record their attempts.
     fn tries(&self) -> String {
         fs::read_to_string(self.home.join("tries")).unwrap()
     }
@@ -240,7 +240,7 @@ impl Airflow {
             .env("AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION", "False")
             .env("AIRFLOW__CORE__PARALLELISM", "4")
             .env("AIRFLOW__API_AUTH__JWT_SECRET", "all parts of this Airflow have the same words")
-            // A worker that says nothing for so many seconds counts as dead.
+            // A worker without a heartbeat for this number of seconds counts as dead.
             .env("AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT", "20")
             .env("AIRFLOW__USAGE_DATA_COLLECTION__ENABLED", "False")
             .env("AIRFLOW_CONN_KUBERNETES_DEFAULT", connection)
@@ -251,7 +251,7 @@ impl Airflow {
     }
 }
 
-/// Returns the folder with a program of PyPI that this variable names.
+/// Returns the folder with Python packages that this variable names.
 fn folder(variable: &str) -> String {
     env::var(variable).unwrap_or_else(|_| panic!("`make clients` sets {variable}"))
 }

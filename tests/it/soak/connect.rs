@@ -1,5 +1,5 @@
-//! Tells the long story of a server behind the gateway, and measures the gateway between a real client and a real server: what it
-//! costs beside a connection without it.
+//! Tests a server behind the gateway from takeover to drained node, and measures the gateway between a real client and
+//! a real server: what it costs compared with a direct connection.
 
 use crate::{
     apiserver::prelude::*,
@@ -13,31 +13,31 @@ use crate::{
 };
 use std::net::TcpStream;
 
-/// So many rows of eight bytes are 104 MB of Arrow.
+/// The number of rows. With eight bytes each, they are 104 MB of Arrow data.
 const ROWS: &str = "13000000";
 const IDLE: u32 = 500;
-/// The limit for the memory that an idle connection takes of the gateway, in KiB: a buffer for each direction would be 128.
+/// Maximum memory that an idle connection takes in the gateway, in KiB. A buffer for each direction would be 128.
 const KIB: f64 = 64.0;
 
-/// How long a transfer has taken, by the client's measure.
+/// The amount, time and CPU time of a transfer, as the client measures them.
 #[derive(Default)]
 struct Transfer {
     bytes: f64,
     seconds: f64,
-    /// The seconds of CPU that the client has taken.
+    /// The client's CPU time in seconds.
     cpu: f64,
 }
 
 #[test]
 #[ignore = "takes minutes: make soak"]
-fn a_server_goes_on_sleeps_wakes_and_leaves_a_drained_node() {
-    connect::a_server_of_kubeflows_operator_goes_on_sleeps_wakes_and_leaves_a_drained_node();
+fn a_server_continues_sleeps_wakes_and_is_drained() {
+    connect::a_server_of_kubeflows_operator_continues_sleeps_wakes_and_is_drained();
     println!("soak: a server of Kubeflow's operator went on, slept, woke and left a drained node");
 }
 
 #[test]
 #[ignore = "takes minutes: make soak"]
-fn the_gateway_costs_little_beside_what_passes_through_it() {
+fn the_gateway_costs_little_compared_with_the_transferred_data() {
     let _alone = install_alone();
     // This commit's released program, which `make soak` has loaded under this name: the operator beside it is a debug build.
     let _gateway = with_gateway(json!({
@@ -50,7 +50,7 @@ fn the_gateway_costs_little_beside_what_passes_through_it() {
     connect["spec"]["server"]["memory"] = json!("1g");
     kubectl_with(&connect, &["apply", "-f", "-"]);
     leads_to_the_gateway();
-    // The first one waits for the first server, and for what the JVM compiles.
+    // The first transfer waits for the server, and for what its JVM compiles.
     fetched(&address());
     is_ready_after(0);
     let direct = format!("sc://{}:15002", status()["server"]["podIp"].as_str().unwrap());
@@ -95,20 +95,20 @@ fn the_gateway_costs_little_beside_what_passes_through_it() {
 
 #[test]
 #[ignore = "takes minutes: make soak"]
-fn executors_come_with_a_job_and_go_when_they_are_idle() {
+fn dynamic_allocation_creates_executors_for_a_job_and_removes_idle_ones() {
     let _alone = install_alone();
     let mut connect = notebook();
     let spec = &mut connect["spec"];
     spec["dynamicAllocation"] =
         json!({"enabled": true, "initialExecutors": 0, "minExecutors": 0, "maxExecutors": 2});
-    // Longer than the second one takes to start, so that both are there at the end of the job.
+    // Longer than the second executor takes to start, so that both exist at the end of the job.
     spec["sparkConf"]["spark.dynamicAllocation.executorIdleTimeout"] = json!("30s");
     spec["executor"].as_object_mut().unwrap().remove("instances");
     kubectl_with(&connect, &["apply", "-f", "-"]);
     is_ready_after(0);
     assert_eq!(status()["executors"], Value::Null);
     assert_eq!(python("hosts.py", &[&address()]), "executors: notebook-exec-1 notebook-exec-2\n");
-    until("two executors are told", || status()["executors"] == json!({"running": 2}));
+    until("the status has two executors", || status()["executors"] == json!({"running": 2}));
     until("the executors are gone", || status()["executors"].is_null());
     is_ready_after(0);
     println!("soak: connect: two executors came with a job, and went when they were idle");
@@ -128,7 +128,7 @@ fn first_row() -> f64 {
     python("rows.py", &[&address(), "0"]).trim().parse().unwrap()
 }
 
-/// Fetches the rows.
+/// Fetches [`ROWS`].
 fn fetched(address: &str) -> Transfer {
     let told = python("rows.py", &[address, ROWS]);
     let numbers: Vec<f64> = told.split_whitespace().map(|number| number.parse().unwrap()).collect();
@@ -141,7 +141,7 @@ const MEMORY: &str = "process_resident_memory_bytes ";
 const OPEN: &str = "spark_operator_connect_gateway_connections ";
 const BYTES: &str = "spark_operator_connect_gateway_bytes_total{to=\"client\"} ";
 
-/// Returns a value that the gateway measures now.
+/// Returns the present value of a metric of the gateway.
 fn metric(name: &str) -> f64 {
     let selector = "--selector=app.kubernetes.io/name=spark-operator-connect-gateway";
     let running = "--field-selector=status.phase=Running";

@@ -7,7 +7,7 @@ const LATEST: SignedDuration = SignedDuration::from_secs(30);
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn two_thousand_that_are_due_in_the_same_minute_are_started_in_half_a_minute() {
+async fn two_thousand_schedules_of_the_same_minute_start_within_half_a_minute() {
     // The applications are suspended and do not run: the speed of submission is measured elsewhere.
     let lags = crowd("soak-schedules", MANY, &json!({"template": {"suspend": true}})).await;
     let last = lags.into_iter().max().unwrap();

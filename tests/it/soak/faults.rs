@@ -6,30 +6,30 @@ use crate::apiserver::{
     operator::{spark_home, stand_in},
 };
 
-/// The distance between two requests of a story that fail, in the test with Spark's own `spark-submit`.
+/// The distance between two failing requests of a story, in the test with Spark's own `spark-submit`.
 const EVERY: usize = 4;
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn natively_an_application_runs_once_whatever_happens_to_a_call() {
+async fn with_native_submission_an_application_runs_once_despite_any_fault() {
     tell_all("soak-faults", None, every_fault).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn natively_an_application_runs_once_whatever_happens_to_a_call_and_to_the_one_after_the_next() {
+async fn with_native_submission_an_application_runs_once_despite_two_faults() {
     tell_all("soak-faults-twice", None, twice).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn with_the_stand_in_an_application_runs_once_whatever_happens_to_a_call() {
+async fn with_the_stand_in_an_application_runs_once_despite_any_fault() {
     tell_all("soak-faults-stand-in", Some(&stand_in()), every_fault).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn with_spark_submit_an_application_runs_once_through_all_faults() {
+async fn with_spark_submit_an_application_runs_once_despite_all_faults() {
     tell_all("soak-faults-spark", Some(spark_home()), |_, calls| vec![all_kinds(calls)]).await;
 }
 

@@ -1,4 +1,4 @@
-//! Kubernetes' own gangs, placed by its own scheduler: no driver begins without room for its executors.
+//! Kubernetes' own gangs, placed by its own scheduler: no driver starts without room for its executors.
 
 use crate::{
     apiserver::{gangs::group_scheduler::has_ended, prelude::*},
@@ -8,14 +8,14 @@ use std::ops::RangeInclusive;
 
 const APPLICATIONS: usize = 20;
 const EXECUTORS: usize = 4;
-/// For how many gangs the node has room.
+/// The number of gangs for which the node has room.
 pub(crate) const GANGS: usize = 3;
-/// A resource of which each pod takes one: it decides alone how many pods there is room for.
+/// A resource of which each pod takes one. It alone limits the number of pods on the node.
 const SLOT: &str = "example.com/slot";
 const RBAC: [&str; 2] = ["manifests/rbac/batch-scheduler.yaml", "manifests/rbac/kubernetes-gangs.yaml"];
-/// How long a gang may be half placed.
+/// Maximum time for which a gang may be half placed.
 const SOON: Duration = Duration::from_secs(10);
-/// How long the twenty applications may take. Each Spark process starts for several seconds of a core.
+/// Maximum time for the twenty applications. The start of each Spark process takes several seconds of a core.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 #[test]
@@ -95,7 +95,7 @@ pub(crate) fn with_room() -> (Installed, Alone) {
     (installed, alone)
 }
 
-/// What an application has on the node.
+/// The pods of an application on the node.
 #[derive(Debug, Default)]
 struct Placed {
     drivers: usize,
@@ -141,7 +141,7 @@ fn pods() -> BTreeMap<String, Placed> {
     placed
 }
 
-/// Returns the number of applications that have ended well.
+/// Returns the number of applications that have completed.
 pub(crate) fn completed() -> usize {
     let states =
         kubectl(&["get", "sparkapplications", "--output=jsonpath={.items[*].status.applicationState.state}"]);
@@ -171,10 +171,10 @@ fn application(name: &str, batch_scheduler: Option<&str>) -> Value {
     pi
 }
 
-/// Waits until the only application in the cluster has ended well. No executor of it may lack room meanwhile: its
-/// placeholder has held the room, and nothing else is on the node.
+/// Waits until the only application in the cluster has completed. None of its executors may lack room meanwhile: their
+/// placeholders have held it, and nothing else is on the node.
 fn until_it_has_ended_in_its_room() {
-    until("the application has ended well", || {
+    until("the application has completed", || {
         let refused: Vec<_> = pods().into_values().flat_map(|app| app.refused).collect();
         assert_eq!(refused, Vec::<String>::new(), "a placeholder had held their room");
         completed() == 1

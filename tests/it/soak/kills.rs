@@ -1,4 +1,4 @@
-//! Proves that killing the operator at random moments neither loses nor repeats a submission.
+//! Proves that no submission is lost or repeated if the operator is killed at random times.
 
 use crate::apiserver::prelude::*;
 use kube::{
@@ -11,7 +11,7 @@ const APPLICATIONS: usize = 40;
 const KILLS: u32 = 30;
 /// The time between two applications, so that a submission is under way whenever the operator is killed.
 const PAUSE: Duration = Duration::from_millis(1200);
-/// The longest life of an operator: time for its start and for one or two submissions.
+/// Maximum lifetime of an operator: time for its start and for one or two submissions.
 const LIFE: Duration = Duration::from_millis(2500);
 /// The pause in seconds between two requests of the stand-in for `spark-submit`, so that a kill often happens between
 /// two requests.
@@ -19,7 +19,7 @@ const STAND_IN_PAUSE: &str = "0.2";
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
+async fn an_operator_killed_at_random_starts_one_driver_for_each_application() {
     let mut random = Random::from_environment();
     let seed = random.0;
     println!("soak: SOAK_SEED={seed}");
@@ -56,7 +56,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
         assert_eq!(status["submissionAttempts"], status["runOrdinal"], "{name}: {status}");
         failed += status["submissionAttempts"].as_u64().unwrap() - 1;
         let driver = namespace.pod(&format!("{name}-driver")).await.unwrap()["metadata"]["uid"].take();
-        let (whole, half) = eventually(&format!("{name} has a whole driver"), async || {
+        let (whole, half) = eventually(&format!("{name} has a complete driver"), async || {
             let all = pods.with(|pod| {
                 let labels = pod.labels.as_ref().unwrap();
                 labels["sparkoperator.k8s.io/app-name"] == *name && labels["spark-role"] == "driver"
@@ -86,7 +86,7 @@ async fn killed_at_random_moments_it_starts_one_driver_for_each_application() {
 /// The same without `spark-submit`, with ten times as many applications, since each takes only milliseconds.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn killed_at_random_moments_it_makes_every_object_once() {
+async fn an_operator_killed_at_random_creates_every_object_once() {
     let mut random = Random::from_environment();
     let seed = random.0;
     println!("soak: SOAK_SEED={seed}");
@@ -109,17 +109,17 @@ async fn killed_at_random_moments_it_makes_every_object_once() {
             metadata.labels.as_ref().is_some_and(|labels| labels["sparkoperator.k8s.io/app-name"] == *name)
         };
         let ever = || [&pods, &services, &config_maps].map(|kind| kind.with(is_of_it).len());
-        eventually(&format!("{name} has all"), async || {
+        eventually(&format!("{name} has all its objects"), async || {
             let all = ever();
             seen(all.iter().zip([1, 2, 2]).all(|(found, expected)| *found >= expected), all)
         })
         .await;
-        assert_eq!(ever(), [1, 2, 2], "{name}: pods, Services and ConfigMaps that there ever were");
+        assert_eq!(ever(), [1, 2, 2], "{name}: pods, Services and ConfigMaps that have ever existed");
     }
     println!("soak: killed {KILLS} times: {} applications, each object made once (seed {seed})", names.len());
 }
 
-/// Starts an operator again and again, and kills each at a random moment.
+/// Starts an operator again and again, and kills each after a random time.
 async fn killed<'a>(random: &mut Random, operator: impl Fn() -> Setup<'a>) {
     for _ in 0..KILLS {
         let mut operator = operator().spawn();
@@ -170,6 +170,6 @@ impl Random {
     /// Returns a number from 0 to 1.
     fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        f64::from(u32::try_from(self.0 >> 32).expect("it is shifted")) / f64::from(u32::MAX)
+        f64::from(u32::try_from(self.0 >> 32).expect("32 bits are left")) / f64::from(u32::MAX)
     }
 }

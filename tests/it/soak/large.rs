@@ -4,17 +4,17 @@ use crate::apiserver::prelude::*;
 use procfs::process::Process;
 
 const MANY: usize = 500;
-/// The most memory that the operator may use, in KiB.
+/// Maximum memory of the operator, in KiB.
 const MOST: u64 = 200 << 10;
-/// The longest argument that the CRD allows, in characters.
+/// Maximum length of an argument in the CRD, in characters.
 const ARGUMENT: usize = 262_144;
 
-/// Once, a list of such applications was one response of 750 MB, which was parsed several times.
+/// In an earlier version, a list of such applications was one response of 750 MB, which was parsed several times.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn five_hundred_applications_of_the_largest_size_fit_into_memory() {
     let namespace = Namespace::new("soak-large").await;
-    // With five arguments an application is too large to be read, with three to be kept.
+    // With five arguments an application is too large to be read, with three it is read but too large to be kept.
     for arguments in [5, 3] {
         stream::iter(0..MANY)
             .for_each_concurrent(4, |i| {

@@ -1,5 +1,6 @@
-//! Proves that a server of Spark 3.5, whose images lack Spark Connect, says so, and starts with a jar that its SparkConnect
-//! names. The jar is a stand-in, with which no client speaks: the real one is where these tests do not reach.
+//! Proves that a server of Spark 3.5, whose image lacks Spark Connect, reports that, and starts with a jar that its
+//! SparkConnect names. The jar is a stand-in that serves no client: the real one is in a repository that these tests
+//! cannot reach.
 
 use crate::{
     apiserver::prelude::*,
@@ -11,7 +12,7 @@ use crate::{
 
 #[test]
 #[ignore = "needs Spark 3.5: make soak"]
-fn a_server_of_spark_3_says_which_class_is_missing_and_starts_with_a_jar_that_it_names() {
+fn a_server_of_spark_3_reports_the_missing_class_and_starts_with_its_jar() {
     let _alone = install_alone();
     let mut connect = notebook();
     kubectl_with(&connect, &["apply", "-f", "-"]);
@@ -23,7 +24,7 @@ fn a_server_of_spark_3_says_which_class_is_missing_and_starts_with_a_jar_that_it
     kubectl_with(&connect, &["apply", "-f", "-"]);
     is_ready_after(0);
     until("its job has run", || kubectl(&["logs", "notebook-server"]).contains("rows: 100"));
-    until("its executor is told", || status()["executors"] == json!({"running": 1}));
+    until("the status has its executor", || status()["executors"] == json!({"running": 1}));
     is_deleted();
     println!(
         "soak: a server of Spark 3.5 has started with a jar that it names, and its executor has run a job"

@@ -1,4 +1,5 @@
-//! Proves that the page shows ten thousand applications, and each change of them, to many callers soon and with little memory.
+//! Proves that the page shows ten thousand applications, and each change of them, to many callers within seconds and
+//! with little memory.
 
 use crate::apiserver::{
     calls::token,
@@ -10,25 +11,26 @@ use futures::future::join_all;
 use procfs::process::Process;
 
 const MANY: usize = 10_000;
-/// The callers, each with a namespace of the same name: service accounts of one namespace would share half of the room.
+/// The callers, each with a namespace of the same name: the service accounts of one namespace count as one party, which
+/// gets at most half of the page's capacity.
 const CALLERS: [&str; 20] = [
     "soak-a", "soak-b", "soak-c", "soak-d", "soak-e", "soak-f", "soak-g", "soak-h", "soak-i", "soak-j",
     "soak-k", "soak-l", "soak-m", "soak-n", "soak-o", "soak-p", "soak-q", "soak-r", "soak-s", "soak-t",
 ];
 /// The goal for the first list and for a change is a second each. It is printed rather than asserted: the machine is shared.
 const SOON: Duration = Duration::from_secs(3);
-/// The most memory of the process, in MiB: half of the chart's limit.
+/// Maximum memory of the process, in MiB: half of the chart's limit.
 const MOST: u64 = 128;
-/// The pause after which an open list is asked for again, as `page.js` has it.
+/// The pause in milliseconds after which `page.js` requests an open list again.
 const REST: u64 = 700;
-/// The changes of which the slowest counts.
+/// The number of measured changes, of which the slowest counts.
 const CHANGES: usize = 10;
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_little_memory() {
+async fn ten_thousand_applications_are_shown_to_twenty_callers_with_little_memory() {
     let script = fs::read_to_string("crates/page/assets/page.js").unwrap();
-    assert!(script.contains(&format!("? {REST} : ")), "the pause of the page is another one");
+    assert!(script.contains(&format!("? {REST} : ")), "page.js has another pause");
     let namespace = Namespace::new("soak-page").await;
     fleet::make(&namespace, MANY).await;
     let tokens = CALLERS.map(|name| {
@@ -48,7 +50,7 @@ async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_lit
     let mut change = Duration::ZERO;
     for number in 1..=CHANGES {
         namespace.create::<SparkApplication>(&application(&format!("new-{number}"))).await;
-        // The screen was made anew just before: nobody waits longer.
+        // The list was refreshed just before, so that this is the longest time that a user waits.
         let begun = Instant::now();
         sleep(Duration::from_millis(REST)).await;
         sees(&page, &tokens[0], MANY + number).await;
@@ -67,7 +69,7 @@ async fn ten_thousand_applications_are_shown_soon_and_to_twenty_callers_with_lit
     assert!(peak <= MOST, "{peak} MiB");
 }
 
-/// Waits until the caller sees so many applications.
+/// Waits until the caller sees this number of applications.
 async fn sees(page: &Page, token: &str, count: usize) {
     eventually("the list is shown", async || {
         let shown = page.get(token, "/applications?namespace=soak-page").await;

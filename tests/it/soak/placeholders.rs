@@ -18,8 +18,7 @@ const KINDS: [&str; 2] = ["podgroups.scheduling.k8s.io", "workloads.scheduling.k
 
 #[tokio::test]
 #[ignore = "needs Kubernetes 1.36 or later: make soak"]
-async fn killed_around_each_write_about_its_gang_each_executor_takes_the_room_of_its_placeholder_and_nothing_is_left()
- {
+async fn an_operator_killed_around_any_write_still_replaces_each_placeholder() {
     let _rights = [granted(VOLCANO_RBAC), granted(KUBERNETES_RBAC)];
     let mut used = BTreeSet::new();
     for (method, path, says) in [
@@ -83,14 +82,14 @@ fn right(method: &Method, path: &str) -> Option<Right> {
     Some((group.to_owned(), resource, verb.to_owned()))
 }
 
-/// Plays what is to happen next. Returns `Ok` once the application has ended and nothing of its gang is left.
+/// Plays the next events. Returns `Ok` once the application has ended and nothing of its gang is left.
 async fn lives_on(namespace: &Namespace) -> Result<(), String> {
     let pods = namespace.list::<Pod>().await;
     if pods.len() >= 3 {
         play(namespace, &pods).await;
     }
     let left = pods.iter().find(|pod| role(pod) == "placeholder").map(name);
-    // The controller-manager, which this cluster does not have, lets a deleted PodGroup go.
+    // Only the controller-manager, which this cluster does not have, completes the deletion of a PodGroup.
     let is_kept = |group: &&Value| group["metadata"]["deletionTimestamp"].is_null();
     let groups: Vec<_> = KINDS.iter().flat_map(|kind| groups(namespace, kind)).collect();
     let kept: Vec<_> = groups.iter().filter(is_kept).map(name).collect();
@@ -111,7 +110,7 @@ async fn play(namespace: &Namespace, pods: &[Value]) {
         }
     }
     for gone in of("placeholder").filter(|pod| pod["metadata"]["deletionTimestamp"].is_string()) {
-        // An earlier look may have taken it for gone already.
+        // An earlier call may have completed its deletion already.
         namespace.api::<Pod>().delete(&name(gone), &DeleteParams::default().grace_period(0)).await.ok();
     }
     let Some(driver) = driver.filter(|driver| is_placed(driver) && !has_ended(driver)) else { return };
@@ -127,11 +126,13 @@ async fn play(namespace: &Namespace, pods: &[Value]) {
         }
     }
     for executor in of("executor").filter(|pod| !is_placed(pod) && pod["spec"]["schedulingGates"].is_null()) {
-        let nominated = executor["status"]["nominatedNodeName"].as_str().expect("its room is held");
+        let nominated = executor["status"]["nominatedNodeName"]
+            .as_str()
+            .expect("an executor without a gate is nominated");
         let is_its = |pod: &&Value| {
             pod["metadata"]["labels"]["spark-exec-id"] == executor["metadata"]["labels"]["spark-exec-id"]
         };
-        assert_eq!(of("placeholder").find(is_its), None, "its room is free");
+        assert_eq!(of("placeholder").find(is_its), None, "its placeholder is gone");
         bind(namespace, executor, nominated).await;
         kubelet::runs(namespace, &name(executor)).await;
     }

@@ -47,14 +47,14 @@ async fn no_pod_is_refused_while_leaf_and_ca_are_replaced_all_the_time() {
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_through_a_service() {
+async fn no_pod_is_refused_while_certificates_are_replaced_behind_a_service() {
     let namespace = Namespace::new("soak-handshakes-service").await;
     met(&namespace, Route::service).await;
 }
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn no_pod_is_refused_while_the_api_server_meets_every_certificate_over_http2() {
+async fn no_pod_is_refused_while_certificates_are_replaced_over_http2() {
     let namespace = Namespace::new("soak-handshakes-http2").await;
     met(&namespace, Route::url).await;
 }

@@ -24,7 +24,7 @@ const TABS: [(&str, &str); 8] = [
     ("Structured Streaming", "Active Streaming Queries"),
     ("Streaming", "Running batches of"),
 ];
-/// Pages to which tabs lead: where, and what is there.
+/// Pages to which tabs link: their paths, and words on them.
 const PAGES: [(&str, &str); 4] = [
     ("jobs/job/?id=0", "Details for Job 0"),
     ("SQL/execution/?id=0", "Details for Query 0"),
@@ -34,7 +34,7 @@ const PAGES: [(&str, &str); 4] = [
 
 #[test]
 #[ignore = "takes minutes: make soak"]
-fn every_tab_of_the_ui_works_behind_the_page_and_nothing_is_killed_by_a_link() {
+fn every_tab_of_the_ui_works_behind_the_page_and_no_link_kills_a_job() {
     let _alone = install_alone();
     waits_to_be_killed();
     let (_serves, entrance) = spawn(&["page"]);
@@ -84,7 +84,8 @@ fn leads_to(browser: &mut Browser, link: &str, words: &str) {
     browser.until(&format!("document.body.innerText.includes({})", json!(words)));
 }
 
-/// Opens a page of the UI; asserts that it shows these words, and that what it loads and leads to within Spark's UI is in its window.
+/// Opens a page of the UI; asserts that it shows these words, and that the URLs of Spark's UI in it begin with
+/// `window`.
 fn shows(browser: &mut Browser, window: &str, address: &str, words: &str) {
     browser.open(address).unwrap();
     browser.until(&format!("document.body.innerText.includes({})", json!(words)));

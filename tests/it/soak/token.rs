@@ -1,10 +1,10 @@
-//! Proves that a server of Spark Connect asks for the token in its Secret, where its Spark can: since 4.1.
+//! Proves that a server of Spark Connect requires the token in its Secret, with Spark 4.1 or later.
 
 use crate::node::connect;
 
 #[test]
 #[ignore = "needs Spark 4.1: make soak"]
-fn a_server_with_a_token_serves_those_who_send_it_and_nobody_else() {
-    connect::a_server_with_a_token_serves_those_who_send_it_and_nobody_else();
+fn a_server_with_a_token_serves_only_clients_that_send_it() {
+    connect::a_server_with_a_token_serves_only_clients_that_send_it();
     println!("soak: token: a server has served those who sent its token, and nobody else");
 }

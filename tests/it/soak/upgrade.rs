@@ -9,7 +9,9 @@ use crate::{
         restarts::admits,
         route::Route,
     },
-    node::{Installed, handover::does, install_alone, is_installed_again, native::python_job, state_is},
+    node::{
+        Installed, handover::run_documented, install_alone, is_installed_again, native::python_job, state_is,
+    },
 };
 
 const APPLICATIONS: usize = 200;
@@ -21,7 +23,7 @@ fn previous() -> String {
 
 #[tokio::test]
 #[ignore = "make soak"]
-async fn replicas_of_an_earlier_commit_are_replaced_and_come_back_and_nothing_runs_again_or_is_refused() {
+async fn replicas_of_an_earlier_commit_are_upgraded_and_rolled_back_unnoticed() {
     let namespace = Namespace::new("upgrade").await;
     let replica = |program: &str| {
         let setup = Operator::with(&namespace).candidate(4).program(program);
@@ -49,7 +51,7 @@ async fn replicas_of_an_earlier_commit_are_replaced_and_come_back_and_nothing_ru
 
     let arrivals = Arrivals::of_steady_pods(namespace.name, 50);
     for program in [new, &old] {
-        // As a Deployment does it, one after the other.
+        // One after the other, as a Deployment replaces its pods.
         second.stop().await;
         second = replica(program).spawn();
         balancer.knows_all().await;
@@ -99,7 +101,7 @@ const OURS: &str = "localhost/spark-operator:dev";
 
 #[test]
 #[ignore = "make soak"]
-fn on_a_node_an_application_of_an_earlier_commit_goes_on_by_kustomize_and_by_helm() {
+fn on_a_node_an_application_continues_through_upgrades_and_rollbacks() {
     let _alone = install_alone();
     let _installed = Installed;
     let folder = previous();
@@ -119,7 +121,7 @@ fn on_a_node_an_application_of_an_earlier_commit_goes_on_by_kustomize_and_by_hel
     ends("upgraded");
 
     // By Helm: the chart of this commit with the image of each.
-    does("docs/admin/install.md", "Uninstalling");
+    run_documented("docs/admin/install.md", "Uninstalling");
     kubectl(&["delete", "namespace", "spark-operator", "--ignore-not-found"]);
     let tag = |image: &str| format!("--set=image.tag={}", image.rsplit_once(':').unwrap().1);
     let wait = ["--wait", "--timeout=120s"];
@@ -138,7 +140,7 @@ fn on_a_node_an_application_of_an_earlier_commit_goes_on_by_kustomize_and_by_hel
     );
 }
 
-/// Starts an application that waits until it is told to end; returns its run once it is running.
+/// Starts an application that waits until [`ends`] lets it end; returns its run once it is running.
 fn begun(name: &str, account: &str) -> String {
     let mut job = python_job(name, "waiting-job", "tests/data/node/waiting/job.py");
     job["spec"]["driver"]["serviceAccount"] = json!(account);

@@ -92,7 +92,7 @@ impl Bucket {
                 }
                 if is_google {
                     rename(request.headers_mut(), "x-goog-", "x-amz-");
-                    // The signature is not of S3's kind.
+                    // Google's signature is not one of S3.
                     request.headers_mut().remove("authorization");
                 }
                 let answer = tower::Service::call(&mut service, request).await.unwrap();

@@ -145,7 +145,7 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_program_has_uploaded_is_known_by_its_md5() {
+async fn a_file_that_another_program_has_uploaded_is_recognised_by_its_md5() {
     let place = Place::new("foreign").await;
     let bucket = Bucket::start(&place.folder).await;
     place.write("main.py", b"print()");
@@ -160,7 +160,7 @@ async fn what_another_program_has_uploaded_is_known_by_its_md5() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_may_write_and_not_read_says_that_objects_can_be_replaced() {
+async fn without_the_right_to_read_an_upload_needs_the_flag_override() {
     let place = Place::new("write").await;
     let denied = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
     let refuse = move |asked: &bucket::Asked| (asked.method != "PUT").then_some((403, denied));
@@ -185,9 +185,9 @@ async fn files_that_spark_submit_uploads_are_left_to_it() {
     assert_eq!(place.made()["spec"], application["spec"]);
 }
 
-/// Whoever has written the application need not be the one whose files these are.
+/// Otherwise a manifest could upload any file of the user who creates the application, who need not be its author.
 #[tokio::test(flavor = "multi_thread")]
-async fn files_outside_of_the_manifests_folder_are_uploaded_only_from_where_the_user_says() {
+async fn files_outside_of_the_folder_are_uploaded_only_with_upload_from() {
     let place = Place::new("outside").await;
     let bucket = Bucket::start(&place.folder).await;
     place.write("main.py", b"print()");
@@ -221,7 +221,7 @@ struct Failing {
 
 /// Each error is one sentence, and nothing is uploaded or created.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
+async fn a_file_that_cannot_be_uploaded_is_reported_before_anything_is_created() {
     let place = Place::new("wrong").await;
     let bucket = Bucket::start(&place.folder).await;
     place.write("main.py", b"print()");
@@ -257,7 +257,7 @@ async fn what_cannot_be_uploaded_is_told_before_anything_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_bucket_is_told_and_nothing_is_created() {
+async fn a_full_bucket_is_reported_and_nothing_is_created() {
     let place = Place::new("full").await;
     let full = "<Error><Code>QuotaExceeded</Code><Message>No space is left.</Message></Error>";
     let bucket = Bucket::start_with(
@@ -335,7 +335,7 @@ async fn an_upload_that_is_interrupted_leaves_no_parts() {
 
 /// s3s does not support ACLs: the test checks the requests instead, and lets unsigned requests succeed.
 #[tokio::test(flavor = "multi_thread")]
-async fn public_objects_are_asked_for_and_named_by_their_url() {
+async fn public_objects_are_requested_and_named_by_their_url() {
     let place = Place::new("public").await;
     let bucket = Bucket::start_with(
         &place.folder,
@@ -413,7 +413,7 @@ async fn files_go_to_google_cloud_storage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn several_documents_schedules_and_the_configuration_of_hadoop() {
+async fn several_documents_schedules_and_hadoop_configuration_are_uploaded() {
     let place = Place::new("several").await;
     let bucket = Bucket::start(&place.folder).await;
     place.write("main.py", b"print()");

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use spark_operator::metrics;
 
 #[tokio::test]
-async fn a_pod_that_asks_for_nothing_is_allowed_without_a_patch() {
+async fn a_pod_without_customizations_is_allowed_without_a_patch() {
     let server = Server::start().await;
     let answer = server.connect("h2").await.review(&review(&spark_pod(json!({})))).await;
     assert_eq!(answer["response"], json!({"uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "allowed": true}));
@@ -82,7 +82,7 @@ async fn a_pod_without_name_and_namespace_is_customized() {
 }
 
 #[tokio::test]
-async fn what_is_not_utf_8_is_refused() {
+async fn a_body_that_is_not_utf_8_is_refused() {
     let server = Server::start().await;
     let body = review(&spark_pod(json!({}))).to_string();
     let (before, after) = body.split_once("everything-driver").unwrap();
@@ -94,7 +94,7 @@ async fn what_is_not_utf_8_is_refused() {
     assert!(said.starts_with(b"not an AdmissionReview: invalid utf-8 sequence"), "{said:?}");
 }
 
-/// Recursive code that reads so many levels, or drops the value, would overflow the stack and end the process.
+/// Recursive code that reads this number of levels, or drops the value, would overflow the stack and end the process.
 #[tokio::test]
 async fn ten_thousand_levels_are_refused_wherever_they_are() {
     const LEVELS: usize = 10_000;
@@ -125,18 +125,18 @@ async fn ten_thousand_levels_are_refused_wherever_they_are() {
     }
 }
 
-/// What is sent instead of a review, each with how the answer begins.
+/// Bodies that are no reviews, each with the beginning of the answer.
 #[derive(Deserialize)]
 struct NoReviews {
     whole: Vec<[String; 2]>,
-    /// Reviews with another value at a place.
+    /// Reviews in which the value at a JSON pointer is replaced.
     changed: Vec<(String, Value, String)>,
     /// Reviews in which a field has another name.
     renamed: Vec<[String; 3]>,
 }
 
 #[tokio::test]
-async fn what_is_not_a_review_is_refused_with_a_sentence() {
+async fn a_body_that_is_not_a_review_is_refused_with_the_reason() {
     let server = Server::start().await;
     let plain = review(&spark_pod(json!({}))).to_string();
     let with = |pointer: &str, value: Value| {
@@ -166,7 +166,7 @@ async fn what_is_not_a_review_is_refused_with_a_sentence() {
 }
 
 #[tokio::test]
-async fn reviews_are_counted_by_what_is_known_of_them() {
+async fn reviews_are_counted_by_path_kind_operation_and_result() {
     let server = Server::start().await;
     let mut client = server.connect("h2").await;
     for annotations in [json!({}), json!({"memory-limit": "1Gi"}), json!({"tolerations": "[{\"key\": 1}]"})] {

@@ -1,11 +1,8 @@
-//! Proves that no object costs much memory, whoever has stored it or sends it for a review: in every list and every map
-//! that the objects of the watched kinds may have, as many of the smallest entries as an object can hold, and just as
+//! Proves that no object costs much memory, whether it is stored or sent for a review. The objects of these tests have,
+//! in each list and each map of the watched kinds, as many of the smallest entries as an object can hold, or just as
 //! many as are still read.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "how much memory it takes is to be known, not only to be below a limit"
-)]
+#![expect(clippy::print_stdout, reason = "the memory itself is a result, not only that it is below a limit")]
 
 use super::{Client, process::Operator, review};
 use crate::apiserver::prelude::*;
@@ -21,11 +18,11 @@ use schemars::{JsonSchema, schema_for};
 use sparkctl::crds::{self, schema};
 use std::iter;
 
-/// The most memory that the operator may ever take, in KiB. Its Deployment allows 1 GiB.
+/// Maximum memory of the operator at any time, in KiB. Its Deployment allows 1 GiB.
 const MOST: u64 = 200 << 10;
-/// The bytes of an object that is beyond its bounds: a value has three bytes and more.
+/// The size in bytes of the entries of an object that is beyond the bounds. An entry has at least three bytes.
 const LONG: usize = 128 << 10;
-/// The numbers of entries that are just read: of lists and maps, and of other values.
+/// The largest numbers of entries that are still read: of lists and maps, and of other values.
 const READ: [usize; 2] = [4_900, 19_900];
 
 /// Fields of the same types as others that are filled: `driver`, `containers`, `containerStatuses`, `labelSelector`,
@@ -82,7 +79,7 @@ fn look(schema: &Value, definitions: &Value, path: &mut Vec<Step>, found: &mut V
         within(Step::Key, values, path, found);
     }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        // Nobody reads managedFields.
+        // The operator does not read managedFields.
         if name != "managedFields" && !TWINS.contains(&&**name) {
             within(Step::Field(name.clone()), field, path, found);
         }
@@ -113,7 +110,7 @@ impl Place {
         is(self.path.first(), "spec") && is(self.path.get(1), "template")
     }
 
-    /// Returns the fields of an object as JSON, without its braces, with so many entries at this place.
+    /// Returns the fields of an object as JSON, without its braces, with this number of entries at this place.
     fn filled(&self, entries: usize) -> String {
         let mut json = if self.is_map {
             let entries = (0..entries).map(|i| format!("\"{i:x}\":{}", self.entry)).collect::<Vec<_>>();
@@ -159,7 +156,7 @@ fn objects(path: &str, kind: &str, schema: &Value) -> Vec<String> {
         of_template += usize::from(place.is_in_template());
         !place.is_in_template() || of_template % 10 == 1
     });
-    // Those beyond the bounds are all alike.
+    // Objects beyond the bounds are all treated alike, so that a tenth of them is enough.
     let fields = places.iter().map(Place::read).chain(places.iter().step_by(10).map(Place::long));
     let object = |(i, fields): (usize, String)| {
         let names = format!(
@@ -168,7 +165,7 @@ fn objects(path: &str, kind: &str, schema: &Value) -> Vec<String> {
         .to_lowercase();
         let head = format!(r#""apiVersion":"{api_version}","kind":"{kind}""#);
         match fields.strip_prefix("\"metadata\":{") {
-            // What is last counts.
+            // Of a repeated key, the last value counts.
             Some(metadata) => format!("{{{head},\"metadata\":{{{names},{metadata}}}"),
             None => format!("{{{head},\"metadata\":{{{names}}},{fields}}}"),
         }
@@ -240,7 +237,7 @@ async fn no_stored_object_takes_much_memory() {
     assert!(most < MOST, "{most} KiB");
 }
 
-/// Returns the page of a list for which a client asks.
+/// Returns the page of a list that a client requests.
 fn page(all: &[String], query: &str) -> String {
     let number = |name: &str| {
         let mut asked = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -279,7 +276,7 @@ async fn no_review_takes_much_memory() {
         reviews.extend(all.map(|(path, object)| (path, text(&object))));
     }
     let count = reviews.len();
-    // Whoever reaches the port has as many connections as he likes.
+    // A client that reaches the port may open any number of connections.
     let mut lanes = Vec::new();
     let reviews = Arc::new(Mutex::new(reviews.into_iter()));
     for _ in 0..8 {
@@ -299,13 +296,13 @@ async fn no_review_takes_much_memory() {
     assert!(most < MOST, "{most} KiB");
 }
 
-/// Returns objects that no API server sends, which others that reach the port may send.
+/// Returns objects that no API server sends, but other clients of the port may send.
 fn crafted() -> impl Iterator<Item = String> {
     let maps = |count: usize| iter::repeat_n("{\"a\":0}", count).collect::<Vec<_>>().join(",");
     let long = maps(480_000);
     [
         format!(r#"{{"spec":{{"x":[{long}]}}}}"#),
-        // What counts is what is built, not what is kept.
+        // The first value costs memory, although only the second one is kept.
         format!(r#"{{"spec":{{"x":[{long}]}},"spec":{{}}}}"#),
         format!(r#"{{"metadata":[],"spec":{{"x":[{long}]}}}}"#),
         format!(r#"{{"spec":{{"x":[{long}]}},"metadata":7}}"#),

@@ -1,9 +1,7 @@
-//! Proves that thousands of connections that do nothing cost little memory, delay nobody and leave nothing behind.
+//! Proves that thousands of connections that do nothing cost little memory, delay no other client and leave nothing
+//! behind.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "how much memory it takes is to be known, not only to be below a limit"
-)]
+#![expect(clippy::print_stdout, reason = "the memory itself is a result, not only that it is below a limit")]
 
 use super::{Client, head, process::Operator, review, spark_pod};
 use crate::apiserver::{operator::get, prelude::*};
@@ -17,26 +15,26 @@ const CROWDS: [usize; 4] = [1000, 1000, 1000, 4500];
 const KEPT: usize = 4096;
 /// The largest number of other files that an operator has open.
 const OTHER_FILES: usize = 100;
-/// The most memory that a connection may cost. A silent connection costs 9 KiB and an idle one 13 KiB; more on a
-/// machine that is so busy that connections which must be closed are still open when the next ones arrive.
+/// Maximum memory that a connection may cost. A silent connection costs 9 KiB and an idle one 13 KiB; more on a machine
+/// that is so busy that connections which must be closed are still open when the next ones arrive.
 const EACH_KIB: u64 = 32;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_that_say_nothing_cost_little_and_delay_nobody() {
+async fn thousands_of_silent_connections_cost_little_and_delay_no_client() {
     let operator = ready("silent").await;
     crowds(&operator, "silent", async |_| TcpStream::connect(operator.address).await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_that_are_idle_cost_little_and_delay_nobody() {
+async fn thousands_of_idle_connections_cost_little_and_delay_no_client() {
     let operator = ready("idle").await;
     let shaken = async |i| operator.handshake(["h2", "http/1.1"][i % 2]).await.unwrap();
     crowds(&operator, "idle", shaken).await;
 }
 
-/// 2,600 connections with heads of 400 KiB took 1 GiB without a limit.
+/// Without a limit, 2,600 connections with heads of 400 KiB took 1 GiB.
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
+async fn endless_heads_cost_little_at_the_ports_of_probes_and_metrics() {
     let metrics = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let operator = ready_with("heads", &[&format!("--metrics-bind-address={metrics}")]).await;
     for (port, path) in [(operator.probes, "/healthz"), (metrics, "/metrics")] {
@@ -58,16 +56,16 @@ async fn heads_that_never_end_cost_little_at_the_ports_of_probes_and_metrics() {
                 head.len() >> 10
             );
             assert!(at < before + (16 << 10), "{before} KiB, {at} KiB");
-            // The clients do not close them.
+            // The clients do not close the connections: the operator does.
             closed_to(&operator, OTHER_FILES).await;
         }
     }
 }
 
-/// 300 of 4 MiB once took 1.3 GiB. The largest answer is now that to a driver with as much in its annotations as they may
-/// hold; how many of them wait at most is a unit test of `webhook::bodies`.
+/// In an earlier version, 300 answers of 4 MiB took 1.3 GiB. The largest answer is now that for a driver with the
+/// largest annotations; a unit test of `webhook::bodies` proves how many of them wait at most.
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_that_nobody_reads_cost_little_and_delay_nobody() {
+async fn unread_answers_cost_little_and_delay_no_client() {
     const ANSWERS: u64 = 60;
     const TEXT: usize = 240 << 10;
     let operator = ready("unread").await;
@@ -85,7 +83,7 @@ async fn answers_that_nobody_reads_cost_little_and_delay_nobody() {
         stream.write_all(head.as_bytes()).await.unwrap();
         stream.write_all(review.as_bytes()).await.unwrap();
         stream.flush().await.unwrap();
-        // Its answer begins.
+        // The answer has begun.
         stream.read_exact(&mut [0; 12]).await.unwrap();
         crowd.push(stream);
     }
@@ -94,7 +92,7 @@ async fn answers_that_nobody_reads_cost_little_and_delay_nobody() {
     let all = answer.to_string().len() as u64 * ANSWERS;
     println!("{ANSWERS} unread answers, {} MiB: {before} KiB before, {at} KiB with them", all >> 20);
     assert!(at < before + all / 1024 * 2, "{before} KiB, {at} KiB");
-    // The clients do not close them.
+    // The clients do not close the connections: the operator does.
     closed_to(&operator, OTHER_FILES).await;
 }
 

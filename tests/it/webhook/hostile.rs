@@ -1,10 +1,7 @@
 //! Proves that malicious or broken clients (invalid TLS, requests that never end, floods of frames) are refused without
 //! a log entry for each, and that no other client notices.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "how much memory it takes is to be known, not only to be below a limit"
-)]
+#![expect(clippy::print_stdout, reason = "the memory itself is a result, not only that it is below a limit")]
 
 use super::{
     BOTH, Client, DEADLINE, Now, Server, certificates, connector, crowds::ready, handshake, head,
@@ -28,7 +25,7 @@ use tokio_rustls::TlsConnector;
 const ANNOUNCED: usize = 4 << 20;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_speaks_tls_badly_is_refused_without_a_word_in_the_log() {
+async fn clients_with_invalid_tls_are_refused_without_a_log_entry() {
     let operator = Operator::start("bad-tls").await;
     let hello = |version: [u8; 2], suites: &[u8]| client_hello(version, suites);
     let modern = [0x13, 0x01, 0xc0, 0x2b, 0xc0, 0x2f];
@@ -62,7 +59,7 @@ async fn whoever_speaks_tls_badly_is_refused_without_a_word_in_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_go_on_forever_delay_nobody_and_are_given_up() {
+async fn requests_that_never_end_delay_no_client_and_time_out() {
     let server = Server::start().await;
     let body = review(&spark_pod(json!({}))).to_string();
     let head = head(body.len());
@@ -90,7 +87,7 @@ async fn requests_that_go_on_forever_delay_nobody_and_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_announced_too_large_is_refused_before_it_comes() {
+async fn a_body_with_too_large_a_content_length_is_refused_before_it_arrives() {
     let server = Server::start().await;
     let mut stream = server.handshake(&["http/1.1"]).await.unwrap();
     stream.write_all(head(ANNOUNCED + 1).as_bytes()).await.unwrap();
@@ -131,7 +128,7 @@ async fn bodies_that_never_end_take_bounded_memory_together() {
 
 /// The limits that hyper announces to clients and enforces: 100 concurrent requests and 16 KiB of headers.
 #[tokio::test]
-async fn an_http2_client_is_told_its_limits() {
+async fn an_http2_client_receives_its_limits() {
     let server = Server::start().await;
     let mut stream = server.handshake(&["h2"]).await.unwrap();
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
@@ -142,7 +139,10 @@ async fn an_http2_client_is_told_its_limits() {
     let mut settings = vec![0; usize::from(head[2])];
     stream.read_exact(&mut settings).await.unwrap();
     let setting = |id: u8| {
-        let found = settings.chunks(6).find(|setting| setting[..2] == [0, id]).expect("it is set");
+        let found = settings
+            .chunks(6)
+            .find(|setting| setting[..2] == [0, id])
+            .expect("the server sends this setting");
         u32::from_be_bytes(found[2..].try_into().unwrap())
     };
     assert_eq!((setting(3), setting(6)), (100, 16 << 10));
@@ -152,7 +152,7 @@ async fn an_http2_client_is_told_its_limits() {
 /// (CVE-2025-8671), of headers that never end (CVE-2024-27316), and of pings and settings, each of which needs an
 /// answer.
 #[tokio::test(flavor = "multi_thread")]
-async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
+async fn floods_of_http2_frames_take_bounded_memory_and_delay_no_client() {
     let operator = ready("frames").await;
     let before = operator.memory_kib();
     // The encoded headers: POST, https, `/mutate`.
@@ -188,7 +188,7 @@ async fn floods_of_http2_frames_take_bounded_memory_and_delay_nobody() {
         let mut stream = operator.handshake("h2").await.unwrap();
         let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
         stream.write_all(&begin).await.unwrap();
-        // Ends when the server closes the connection, or stops to read it because its answers are not read.
+        // Ends when the server closes the connection, or when it stops reading because its answers are not read.
         let sent = async {
             for i in 0..100_000 {
                 stream.write_all(&flood(i)).await?;
@@ -226,7 +226,7 @@ async fn a_client_that_has_a_certificate_of_its_own_is_answered() {
 }
 
 #[tokio::test]
-async fn a_client_that_expects_another_name_sees_whom_it_has_reached() {
+async fn a_client_that_expects_another_name_rejects_the_certificate() {
     let server = Server::start().await;
     let connector = connector(&server.ca, Arc::new(Now), rustls::DEFAULT_VERSIONS, &["h2"]);
     let tcp = TcpStream::connect(server.address).await.unwrap();
@@ -265,7 +265,7 @@ fn client_hello(version: [u8; 2], suites: &[u8]) -> Vec<u8> {
 /// Returns all bytes up to the end of the connection, whether the connection ends cleanly or with an error.
 async fn last_words(stream: &mut (impl AsyncRead + Unpin)) -> Vec<u8> {
     let mut said = Vec::new();
-    timeout(DEADLINE, stream.read_to_end(&mut said)).await.expect("it ends").ok();
+    timeout(DEADLINE, stream.read_to_end(&mut said)).await.expect("the connection ends").ok();
     said
 }
 

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn metrics_are_served_over_https_with_the_webhooks_certificate_and_in_no_other_way() {
+async fn metrics_are_served_only_over_https_with_the_webhooks_certificate() {
     let address = (Ipv4Addr::LOCALHOST, free_port()).into();
     let flag = format!("--metrics-bind-address={address}");
     let operator = Operator::with(

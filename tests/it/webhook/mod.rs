@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::{TlsConnector, client::TlsStream};
 use webhook::{Closing, Limits, Tls, router, serve_routes};
 
-/// The time after which an answer counts as missing. No machine needs so long.
+/// The time after which an answer counts as missing. No machine needs that long.
 const DEADLINE: Duration = Duration::from_secs(60);
 const BOTH: [&str; 2] = ["http/1.1", "h2"];
 
@@ -236,7 +236,7 @@ pub(crate) fn review(pod: &Value) -> Value {
     }})
 }
 
-/// Returns the head of a review over HTTP/1.1 whose body has so many bytes.
+/// Returns the head of a review over HTTP/1.1 whose body has this number of bytes.
 fn head(length: usize) -> String {
     format!(
         "POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"

@@ -43,7 +43,7 @@ impl Operator {
         operator
     }
 
-    /// As [`Self::with`], and does not wait for the webhook. The API server answers what is asked for at `routes`.
+    /// Like [`Self::with`], but does not wait for the webhook. The API server serves `routes` in addition.
     pub(super) async fn of_cluster(name: &str, arguments: &[&str], routes: Router) -> Self {
         let folder = empty_folder(&format!("webhook/{name}"));
         let directory = folder.to_str().unwrap();
@@ -116,8 +116,8 @@ impl Operator {
         self.proc().status().unwrap().rssanon.unwrap()
     }
 
-    /// Returns the most memory that the process ever had, in KiB, without the pages of its own file: the kernel takes those
-    /// back when memory is short, and a program that is not optimized has 50 MiB of them.
+    /// Returns the peak memory of the process in KiB, without the pages of its own file: the kernel takes those back
+    /// when memory is short, and a program that is not optimized has 50 MiB of them.
     pub(super) fn most_memory_kib(&self) -> u64 {
         let status = self.proc().status().unwrap();
         status.vmhwm.unwrap() - status.rssfile.unwrap()

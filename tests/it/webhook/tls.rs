@@ -6,7 +6,7 @@ use serde_json::json;
 use webhook::{Closing, Tls, TlsVersion, cipher_suite};
 
 #[tokio::test]
-async fn only_the_versions_and_suites_of_tls_are_spoken_that_are_asked_for() {
+async fn only_the_configured_tls_versions_and_cipher_suites_are_used() {
     let suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
     let restricted = Tls { cipher_suites: vec![cipher_suite(suite).unwrap()], ..Tls::default() };
     let newest = Tls { min_version: TlsVersion::Tls13, ..Tls::default() };
@@ -34,7 +34,7 @@ async fn a_client_that_trusts_another_ca_is_not_served() {
 }
 
 #[tokio::test]
-async fn without_a_certificate_nobody_is_served_and_with_the_first_one_everybody() {
+async fn clients_are_served_only_once_there_is_a_certificate() {
     let mut server = Server::bare(Tls::default(), Closing::default()).await;
     assert!(server.handshake(&["h2"]).await.is_err());
     server.show_new_certificate();

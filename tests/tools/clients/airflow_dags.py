@@ -1,4 +1,4 @@
-"""DAGs of one task each, with the operator and the sensor of Airflow's provider: tests/it/soak/clients.rs says what comes of each."""
+"""DAGs of one task each, with the operator and the sensor of Airflow's provider: tests/it/soak/clients.rs has the expected result of each."""
 
 import copy
 import datetime
@@ -9,7 +9,8 @@ from airflow.providers.cncf.kubernetes.operators.spark_kubernetes import SparkKu
 from airflow.providers.cncf.kubernetes.sensors.spark_kubernetes import SparkKubernetesSensor
 from airflow.sdk import DAG
 
-# The job of tests/data/node/lifecycle as an application without arguments: with `end` it ends well, and without any it fails.
+# The job of tests/data/node/lifecycle as an application without arguments: with `end` it succeeds, without arguments it
+# fails.
 APPLICATION = json.loads(os.environ["APPLICATION"])
 
 
@@ -30,7 +31,7 @@ def waits_for(dag, application):
 
 
 def notes_processes(_):
-    """Adds a line for this try: the worker that watches it, and the process that runs it."""
+    """Adds a line for this attempt: the process ids of the worker that supervises it, and of the process that runs it."""
     with open(os.path.join(os.environ["AIRFLOW_HOME"], "tries"), "a") as file:
         print(os.getppid(), os.getpid(), file=file)
 
@@ -39,7 +40,8 @@ submits("succeeds", ["end"])
 submits("is-kept", ["end"], delete_on_termination=False, random_name_suffix=False)
 submits("fails", [], delete_on_termination=False, random_name_suffix=False)
 submits("is-retried", [], delete_on_termination=False, retries=1, retry_delay=datetime.timedelta(seconds=1))
-# It fails after more than the ten seconds between two looks of Airflow, which deletes nothing that has failed before it looks again.
+# It fails later than ten seconds, Airflow's polling interval, after its start: Airflow deletes no application that has
+# failed before a poll.
 submits(
     "is-renewed",
     ["eat"],

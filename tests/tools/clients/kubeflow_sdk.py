@@ -1,4 +1,4 @@
-"""Runs batch jobs by Kubeflow's SDK, and prints what comes of each, and of states of applications:
+"""Runs batch jobs by Kubeflow's SDK, and prints the result of each, and what the SDK concludes from states of applications:
 kubeflow_sdk.py IMAGE VERSION STATE…"""
 
 import sys
@@ -6,7 +6,7 @@ import sys
 from kubeflow.spark import FileJob, FuncJob, KubernetesBackendConfig, SparkClient, SparkJobStatus
 from kubeflow.spark.backends.kubernetes import constants
 
-# The node has one image of Spark. Everything else is as the SDK has it.
+# The node has one image of Spark. All other settings are the SDK's defaults.
 constants.DEFAULT_SPARK_IMAGE, constants.DEFAULT_SPARK_VERSION, *states = sys.argv[1:]
 # A node of a test has few cores.
 SMALL = {"spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m"}

@@ -8,7 +8,7 @@ import sys
 from kubeflow.spark import Driver, KubernetesBackendConfig, PodTemplateOverride, SparkClient
 from kubeflow.spark.backends.kubernetes import constants
 
-# The node has one image of Spark. Everything else is as the SDK has it.
+# The node has one image of Spark. All other settings are the SDK's defaults.
 constants.DEFAULT_SPARK_IMAGE, constants.DEFAULT_SPARK_VERSION = sys.argv[1:]
 # A node of a test has few cores.
 SMALL = {"spark.kubernetes.driver.request.cores": "200m", "spark.kubernetes.executor.request.cores": "200m"}

@@ -1,6 +1,6 @@
-"""Where does axe-core come from, which finds what a page lacks for people who do not see it?
+"""Fetches axe-core, which finds what a page lacks for people who do not see it.
 
-From npm, in one version, whose content is known.
+It comes from npm, in one version with a known hash.
 """
 
 import base64
@@ -27,7 +27,7 @@ def script() -> pathlib.Path:
                 archive = pathlib.Path(folder) / f"axe-core-{VERSION}.tgz"
                 found = "sha512-" + base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
                 if found != INTEGRITY:
-                    raise SystemExit(f"axe-core {VERSION} is not what it was: {found}")
+                    raise SystemExit(f"axe-core {VERSION} has another hash than expected: {found}")
                 with tarfile.open(archive) as packed:
                     text = packed.extractfile("package/axe.min.js").read()
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Which cgroups does a cluster own, and which processes are in them?
+"""The cgroups that a cluster owns, and the processes in them.
 
 Kubelet puts every pod below one cgroup per cluster, so what a killed containerd leaves running is found there,
 with cgroup v1 (one tree a controller) as with v2 (one tree).
@@ -45,7 +45,7 @@ def enable_controllers(folder: pathlib.Path) -> None:
 
 
 def owned(cluster: Cluster) -> list[pathlib.Path]:
-    """Deepest first, the order in which they can be removed."""
+    """The cluster's cgroups, deepest first, the order in which they can be removed."""
     found = []
     for place, _ in trees():
         for folder, _, _ in os.walk(place / cluster.cgroup.lstrip("/"), topdown=False):

@@ -1,4 +1,4 @@
-"""How are etcd, kube-apiserver, kube-controller-manager and kube-scheduler started, and when are they ready?"""
+"""Starts etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and waits until they are ready."""
 
 import base64
 import json
@@ -16,11 +16,11 @@ from programs import program
 
 ADDRESS = f"https://{network.NODE_ADDRESS}:6443"
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-# Go collects garbage when the heap has grown by so many percent. By default (100) that takes a fifth of kube-apiserver's time, and its
-# heap is small: memory is what a test machine has.
+# Go collects garbage when the heap has grown by this percentage. The default (100) takes a fifth of kube-apiserver's time, and its heap is
+# small: a test machine has memory to spare.
 SELDOM = "400"
 
-# A CA and a separate leaf: rustls refuses a certificate that is its own authority and a server's at once.
+# A CA and a separate leaf: rustls refuses a certificate that is both a CA's and a server's.
 CERTIFICATES = f"""
 [req]
 distinguished_name = name
@@ -104,7 +104,7 @@ def admission_configuration(cluster: Cluster) -> pathlib.Path:
 
 
 def audit_policy(cluster: Cluster, user: str) -> pathlib.Path:
-    """Writes a policy by which every request of one user is recorded once, when it has been answered, and no others are."""
+    """Writes a policy by which every request of one user is recorded once, when it has been answered, and no other request is."""
     policy = {
         "apiVersion": "audit.k8s.io/v1",
         "kind": "Policy",
@@ -126,7 +126,7 @@ def gangs(kubernetes: str, scheduler: bool = False) -> list[str]:
 
 
 def gang_api(kubernetes: str) -> list[str]:
-    """The flag by which the API server has PodGroups, in the versions that know them."""
+    """The flag by which the API server serves PodGroups, in the versions that know them."""
     minor = int(kubernetes.split(".")[1])
     version = {36: "v1alpha2"}.get(minor, "v1beta1")
     return [f"--runtime-config=scheduling.k8s.io/{version}=true"] if minor >= 36 else []
@@ -138,7 +138,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audi
         "--data-dir", cluster.folder / "etcd",
         "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
         "--listen-peer-urls=http://127.0.0.1:2380",
-        "--unsafe-no-fsync",  # The data dies with the cluster; no test is about a power cut.
+        "--unsafe-no-fsync",  # The data is deleted with the cluster, and no test simulates a power failure.
         "--quota-backend-bytes=8589934592",  # Load tests write more than the default 2 GiB.
         "--log-level=warn",
         GOGC=SELDOM,
@@ -159,7 +159,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audi
         "--allow-privileged=true",
         "--kubelet-preferred-address-types=InternalIP",
         *gangs(kubernetes), *gang_api(kubernetes),
-        # Without a controller-manager nobody makes the `default` accounts which this plugin requires of every pod.
+        # Without a controller-manager nothing creates the `default` accounts which this plugin requires of every pod.
         *(["--disable-admission-plugins=ServiceAccount"] if level == "api" else []),
         *([f"--audit-policy-file={audit_policy(cluster, audited)}", f"--audit-log-path={cluster.audit_log}",
            "--audit-log-mode=batch"] if audited else []),
@@ -169,7 +169,7 @@ def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audi
 
 def wait_for_apiserver(cluster: Cluster) -> None:
     wait_until(cluster, "etcd", lambda: network.answers("127.0.0.1", 2379), "etcd listens")
-    # Later than /readyz, which does not wait until the first namespaces are made.
+    # Later than /readyz, which does not wait until the first namespaces are created.
     wait_until(
         cluster, "kube-apiserver",
         lambda: is_ready(cluster) and get(cluster, "/api/v1/namespaces/default"),

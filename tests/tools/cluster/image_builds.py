@@ -1,6 +1,6 @@
-"""How are the project's images built on a machine without Docker and without a registry?
+"""Builds the project's images on a machine without Docker and without a registry.
 
-From the project's Dockerfile, by buildah. The base images, which cannot be pulled, are stand-ins of the same names
+They are built from the project's Dockerfile, by buildah. The base images, which cannot be pulled, are stand-ins of the same names
 made of Debian packages. An image is built again only when something that goes into it has changed, and its lower
 layers only when what goes into those has.
 """
@@ -28,7 +28,7 @@ DISTROLESS = "gcr.io/distroless/static-debian12:nonroot"
 
 OPERATOR = "localhost/spark-operator:dev"
 
-# What of Debian is in the distroless image, as far as the operator needs it.
+# The Debian packages of the distroless image that the operator needs.
 DISTROLESS_PACKAGES = ("base-files", "tzdata")
 LEFT_OUT = ("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale", "usr/share/lintian")
 
@@ -71,8 +71,8 @@ def build_all(
     contexts = named_contexts(wanted, operator, spark_version, scratch)
     built = [build_one(target, image, contexts, spark_version, scratch) for target, image in zip(chosen, images)]
     if any(built):
-        # The working containers of killed builds, and the images that a name has left, except those whose layers the
-        # next build can use.
+        # Removes the working containers of killed builds, and images without a name, except those whose layers the next
+        # build can use.
         buildah("rm", "--all")
         buildah("rmi", "--prune")
 
@@ -94,7 +94,7 @@ def build_one(
         buildah("build", "--layers", "--timestamp", "0", "--pull-never", "--quiet", "--target", target.name, "--tag", image,
                 "--build-arg", f"SPARK_VERSION={spark_version}", *given, str(PROJECT))
         with image_store.store_locked():
-            # Compressed at the least cost: an OCI layout refuses layers as they are, and Spark's are jars anyway.
+            # With the fastest compression: an OCI layout refuses uncompressed layers, and Spark's are jars anyway.
             buildah("push", "--quiet", "--compression-format", "zstd", "--compression-level", "1",
                     image, f"oci:{image_store.store()}:{image}")
             image_store.drop_unused_blobs()
@@ -117,7 +117,7 @@ def work() -> pathlib.Path:
 
 
 def on_their_way() -> pathlib.Path:
-    """Where buildah has layers between two places; Spark's is half a gigabyte."""
+    """Where buildah has layers while it copies them; Spark's is half a gigabyte."""
     folder = work() / "on-their-way"
     folder.mkdir(exist_ok=True)
     return folder

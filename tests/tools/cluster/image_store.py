@@ -1,8 +1,8 @@
-"""Where are built images kept, and how do they get into a cluster's containerd?
+"""Keeps built images, and loads them into a cluster's containerd.
 
 They are kept in one OCI image layout in the cache, so that images which share layers (those of several versions of
 Spark) keep them once. Loading streams an OCI archive that holds only those layers which containerd lacks: after a
-change of a test's job that is the jobs, and not a gigabyte of Spark below them.
+change of a test's job that is the layer of the jobs, and not the gigabyte of Spark below it.
 """
 
 import hashlib
@@ -57,7 +57,7 @@ def blobs_of(descriptor: dict) -> list[str]:
 
 
 def drop_unused_blobs() -> None:
-    """What the images of today no longer name; a replaced image leaves its manifest and layers behind."""
+    """Deletes the blobs that no present image names: a replaced image leaves its manifest and layers behind."""
     used = {digest for descriptor in images().values() for digest in blobs_of(descriptor)}
     for path in (store() / "blobs" / "sha256").glob("*"):
         if f"sha256:{path.name}" not in used:
@@ -65,13 +65,13 @@ def drop_unused_blobs() -> None:
 
 
 def ctr(cluster: Cluster, *arguments: str, **options) -> subprocess.CompletedProcess:
-    # With a short limit: while containerd starts, it is better asked again than waited for.
+    # With a short timeout: while containerd starts, a new attempt succeeds earlier than a long wait.
     command = ["ctr", "--address", str(cluster.containerd_socket), "--connect-timeout", "2s", "-n", "k8s.io"]
     return subprocess.run([*command, *arguments], capture_output=True, **options)
 
 
 def load(cluster: Cluster, names: list[str]) -> list[str]:
-    """Brings these images into the cluster; returns those that were not there already."""
+    """Loads these images into the cluster; returns those that the cluster did not have."""
     with store_locked(shared=True):
         known = images()
         missing = [name for name in names if name not in known]
@@ -101,7 +101,7 @@ def load(cluster: Cluster, names: list[str]) -> list[str]:
 
 
 def load_archive(cluster: Cluster, archive: pathlib.Path) -> None:
-    """Brings in an archive that something else made; the name that it carries must be fully qualified."""
+    """Loads an archive that another program has made; the image's name in it must be fully qualified."""
     result = ctr(cluster, "images", "import", str(archive), text=True)
     if result.returncode != 0:
         raise SystemExit(f"loading {archive} failed:\n{result.stderr}")

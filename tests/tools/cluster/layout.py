@@ -1,4 +1,4 @@
-"""Where does everything that belongs to a cluster lie on disk?
+"""The paths of everything that belongs to a cluster.
 
 Nothing is ever written into the checkout: what is worth keeping is under `cache()`, keyed by version or
 by content, and what one running cluster owns is under `Cluster.folder`, so that removing it needs one name.
@@ -96,5 +96,5 @@ class Cluster:
 
     @property
     def cgroup(self) -> str:
-        """Parent of every cgroup that the node level makes, so that two nodes never meet and `down` finds all."""
+        """Parent of every cgroup that the node level creates, so that two nodes never share one and `down` finds all."""
         return f"/spark-cluster-{self.name}"

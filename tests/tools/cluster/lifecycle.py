@@ -1,4 +1,4 @@
-"""What happens, in which order, when a cluster goes up or down, and what is removed that an earlier run left?"""
+"""Starts and stops a cluster, and removes what an earlier run has left."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def start(cluster: Cluster, level: str, kubernetes: str, audited: str | None) ->
     control_plane.make_credentials(cluster)
     control_plane.start_etcd_and_apiserver(cluster, level, kubernetes, audited)
     if level == "node":
-        # While the API server starts: containerd needs it not.
+        # In the meantime the API server starts, which containerd does not need.
         network.forward_packets()
         cgroups.create(cluster)
         node.start_containerd(cluster)
@@ -118,10 +118,10 @@ def owned_processes(cluster: Cluster) -> list[processes.Identity]:
         processes.recorded(cluster).values(),
         processes.container_runtime_processes(cluster),
         cgroups.processes(cluster),
-        # Also what was run with `cluster exec`, by a test say that was killed itself.
+        # Also what was run with `cluster exec`, for example by a test that was killed.
         processes.in_network_namespace(cluster.namespace_file),
     )
-    # A zombie cannot be killed again, and needs not be: it holds nothing.
+    # A zombie cannot be killed again, and need not be: it holds nothing.
     living = ([process for process in group if process.is_alive] for group in groups)
     return next(filter(None, living), [])
 

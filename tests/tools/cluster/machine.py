@@ -1,4 +1,7 @@
-"""Can this machine do what is asked of it? Everything that it lacks is reported at once, before anything is compiled."""
+"""Checks whether this machine can run the demonstration or the tests.
+
+Everything that it lacks is reported at once, before anything is compiled.
+"""
 
 import os
 import pathlib
@@ -11,7 +14,7 @@ from layout import cache
 
 GB = 1_000_000_000
 
-# program → how to get it. What Debian's packages bring is installed, and not asked for.
+# program → how to get it. Programs of Debian packages are not listed: they are installed.
 TOOLS = {
     "cargo": "Rust, by rustup (https://rustup.rs)",
     "cc": "a C compiler and linker (on Debian: apt-get install build-essential)",
@@ -20,7 +23,7 @@ TOOLS = {
 }
 OLDEST_GO = (1, 24)
 
-# What is kept below the cache, in GB, measured and rounded up. A part that is there already needs no more of the disk.
+# What is kept below the cache, in GB, measured and rounded up. A part that exists already needs no more disk space.
 PARTS = {
     "demo": {"target": 1.5, "go": 3.5, "programs": 0.7, "images": 4, "spark": 0.6, "clusters": 0.5},
     "tests": {"target": 4, "go": 4, "programs": 0.7, "images": 4, "spark": 0.6, "clusters": 2},
@@ -50,7 +53,7 @@ def missing_tools() -> list[str]:
 def go_version() -> tuple[int, ...]:
     said = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout
     found = re.match(r"go(\d+)\.(\d+)", said)
-    return (int(found[1]), int(found[2])) if found else OLDEST_GO  # A development version says something else.
+    return (int(found[1]), int(found[2])) if found else OLDEST_GO  # A development version has another form.
 
 
 def missing_room(purpose: str) -> list[str]:

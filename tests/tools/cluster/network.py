@@ -1,7 +1,7 @@
-"""In which network does a cluster live?
+"""The network namespace of a cluster.
 
-In a network namespace of its own with no uplink: the same addresses serve every cluster, nothing can leave the
-machine, and all of it disappears with one name. The tool itself enters it, so whatever it starts is inside.
+It has no uplink: the same addresses serve every cluster, nothing can leave the machine, and all of it disappears
+with one name. The tool itself enters it, so whatever it starts is inside.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""How does the cluster's one node start, and when can it run pods?"""
+"""Starts the cluster's one node, and waits until it can run pods."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def start_containerd(cluster: Cluster) -> None:
 version = 2
 root = {text(str(cluster.containerd_root))}
 state = {text(str(folder / "run"))}
-# The file systems that are not there would only be warned of; `opt` would make a folder /opt/containerd.
+# Missing file systems would only cause warnings; `opt` would create a folder /opt/containerd.
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs", "io.containerd.internal.v1.opt"]
 [grpc]
@@ -79,7 +79,7 @@ def load_base_images(cluster: Cluster) -> None:
 
 
 def start_node(cluster: Cluster, kubernetes: str) -> None:
-    """Starts kubelet, kube-proxy and CoreDNS, all of which want containerd or the API server to answer already."""
+    """Starts kubelet, kube-proxy and CoreDNS, all of which need containerd or the API server."""
     folder = cluster.folder
     write(folder / "kubelet.json", {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -121,7 +121,7 @@ def start_node(cluster: Cluster, kubernetes: str) -> None:
         "conntrack": {"maxPerCore": 0, "min": 0},  # The limits are the host's, not this namespace's to set.
     })
     start(cluster, "kube-proxy", program("kube-proxy", kubernetes), "--config", folder / "kube-proxy.json")
-    # Names outside the cluster do not exist, said at once: a refusal or a silence makes resolvers try again.
+    # Names outside of the cluster get NXDOMAIN at once: resolvers repeat queries that are refused or not answered.
     (folder / "Corefile").write_text(f"""
 cluster.local:53 in-addr.arpa:53 {{
     bind {network.NODE_ADDRESS}
@@ -163,7 +163,7 @@ def is_ready(cluster: Cluster) -> bool:
 
 
 def remove_traces_outside(cluster: Cluster) -> None:
-    """Three places are fixed in containerd's and kubelet's code. Needs the folder, so before it is removed."""
+    """Removes files from three places that are fixed in containerd's and kubelet's code. Needs the cluster's folder."""
     results = pathlib.Path("/var/lib/cni/results")
     for container in cluster.folder.glob("run/io.containerd.runtime.v2.task/*/*"):
         address = container / "address"

@@ -1,5 +1,5 @@
-"""How is everything made that a demonstration needs, or the tests? Side by side: what compiles keeps both cores busy, and what is fetched
-waits for the network meanwhile."""
+"""Makes everything that a demonstration or the tests need, in parallel: what compiles keeps both cores busy, and what is fetched waits for
+the network meanwhile."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def for_demo(spark_version: str) -> pathlib.Path:
 
 
 def for_tests(spark_version: str) -> None:
-    """Makes all that the tests need but what cargo compiles."""
+    """Makes all that the tests need, except what cargo compiles."""
     programs.install("node", "tests", "watching", "images", "python", "node-packages")
     side_by_side(
         lambda: programs.ensure("node", tests=True),
@@ -53,7 +53,7 @@ def for_tests(spark_version: str) -> None:
 
 
 def side_by_side(*works: Callable[[], object]) -> list:
-    """Does all at once and returns their results. If one fails, nobody waits for minutes to hear of it: this process ends."""
+    """Runs all in parallel and returns their results. If one fails, this process ends at once, so that nobody waits for the others."""
     signal.signal(signal.SIGTERM, lambda *_: abandon(143))
     with futures.ThreadPoolExecutor(len(works)) as pool:
         results = [pool.submit(work) for work in works]
@@ -66,11 +66,11 @@ def side_by_side(*works: Callable[[], object]) -> list:
 
 
 def record_cost() -> None:
-    """Keeps what it has cost to make everything from nothing; a test compares that with the budget."""
+    """Records the CPU time that an empty cache has cost; a test compares it with the budget."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = round(used.ru_utime + used.ru_stime)
     cost_file().write_text(json.dumps({"CPU seconds": seconds}) + "\n")
-    progress.say(f"made from nothing with {seconds} CPU seconds")
+    progress.say(f"made from an empty cache with {seconds} CPU seconds")
 
 
 def cost_file() -> pathlib.Path:

@@ -1,4 +1,4 @@
-"""Which processes belong to a cluster, and how are they started and stopped without ever hitting another's?
+"""Starts and stops the processes of a cluster, and never touches those of another.
 
 A process is recorded by its own first act, before it becomes the component, so a kill -9 of this tool leaves no
 process unrecorded. A record is pid, start time and boot: a pid that the kernel has since given to somebody else
@@ -47,7 +47,7 @@ def stat_of(pid: int | str) -> tuple[str, int] | None:
 
 
 def parse_stat(text: str) -> tuple[str, int]:
-    # The command name stands in parentheses and may itself hold blanks and parentheses: split after the last one.
+    # The command name is in parentheses and may itself hold blanks and parentheses: split after the last one.
     fields = text.rpartition(")")[2].split()
     return ("ended" if fields[0] in "ZX" else "running", int(fields[19]))
 
@@ -93,7 +93,7 @@ def recorded(cluster: Cluster) -> dict[str, Identity]:
 
 
 def wait_until(cluster: Cluster, component: str, condition, what: str, seconds: float = 60) -> None:
-    """Polls until the condition holds. Blames the component if the time is over, and any that ends meanwhile."""
+    """Polls until the condition holds. Reports the component as failed after `seconds`, and any component that ends meanwhile."""
     deadline = time.monotonic() + seconds
     while not condition():
         for name, process in recorded(cluster).items():

@@ -1,11 +1,11 @@
-"""Where do the programs of a cluster come from, and are they here already?
+"""Builds and installs the programs of a cluster, unless they are there already.
 
 Kubernetes, etcd, CoreDNS, Helm, Prometheus and Kueue are built from their Go modules, because a registry of Go modules is reachable
 from more places than release downloads are; the rest are Debian packages. What is built is kept under the
 cache by version, so only the first run on a machine pays for it.
 
-All that a run lacks is built by one `go build`, in one module: packages that several programs have in common, most of them, are
-compiled once, and both cores have work until the last program is linked.
+All programs that a run lacks are built by one `go build`, in one module: most packages are common to several programs and compiled
+only once, and both cores have work until the last program is linked.
 """
 
 import dataclasses
@@ -22,11 +22,11 @@ import progress
 from layout import cache, locked
 
 KUBERNETES = "1.34.4"
-# The versions of the next three are those that build with this Kubernetes' own versions of what they have in common with it.
+# The next three have versions that build with this Kubernetes' versions of their common dependencies.
 ETCD = "3.6.4"
 COREDNS = "1.12.4"
 HELM = "3.19.4"
-PROMETHEUS = "0.313.5"  # That is release 3.13.5: its module's versions begin with a zero.
+PROMETHEUS = "0.313.5"  # Release 3.13.5: the versions of its module begin with a zero.
 KUEUE = "0.17.0"
 ARGO_CD = "3.1.0"
 
@@ -44,14 +44,14 @@ ARGO_CD_HEALTH = (OURS / "argo-cd-health" / "main.go").read_text()
 
 # Without debug information, which would be stripped anyway: an eighth less work.
 WITHOUT_DEBUG_INFORMATION = "-gcflags=all=-dwarf=false"
-# Go's compiler collects garbage only when its heap has grown sixfold: packages are small, memory is what a build machine has, and it is
-# a tenth less work.
+# Go's compiler collects garbage only when its heap has grown sixfold: packages are small, a build machine has memory to spare, and the
+# build takes a tenth less CPU time.
 SELDOM = "500"
 
 
 @dataclasses.dataclass(frozen=True)
 class Beside:
-    """A program that is built in the module of the default Kubernetes: a module of somebody else's and, mostly, a main function of ours."""
+    """A program that is built in the module of the default Kubernetes, from a third-party module and, mostly, a main function of ours."""
 
     module: str
     version: str
@@ -79,14 +79,14 @@ BESIDE = {
 
 @dataclasses.dataclass(frozen=True)
 class Alone:
-    """A program that is built in a module of its own, from `cmd` of somebody else's module or with a main function of ours."""
+    """A program that is built in a module of its own, from `cmd` of a third-party module or with a main function of ours."""
 
     module: str
     version: str
-    # Where the program has its version from, and what that is.
+    # The variable of the program's version, and its value: NAME=VALUE of the linker's flag -X.
     said: str = ""
     tags: str = ""
-    # The oldest Go that the module takes.
+    # The oldest Go with which the module can be built.
     go: str = "1.24.0"
     # A folder of the module that is kept beside the program.
     kept: str | None = None
@@ -94,7 +94,7 @@ class Alone:
 
 
 ALONE = {
-    # It discovers pods, which Debian's does not. Of all that it can find its targets by, only Kubernetes is compiled in.
+    # It discovers pods, which Debian's does not. Of all its service discoveries only that of Kubernetes is compiled in.
     "prometheus": Alone(
         "github.com/prometheus/prometheus",
         PROMETHEUS,
@@ -154,7 +154,7 @@ def program(name: str, kubernetes: str = KUBERNETES) -> pathlib.Path:
 
 
 def edition(main: str | None) -> str:
-    """Tells a main function that changes from what it was."""
+    """Identifies a version of a main function, or is empty without one."""
     return hashlib.sha256(main.encode()).hexdigest()[:8] if main else ""
 
 
@@ -168,7 +168,7 @@ def ensure(level: str, kubernetes: str = KUBERNETES, tests: bool = False) -> Non
     install(level, *(["tests"] if tests else []))
     if not missing(level, kubernetes, tests):
         return
-    # One lock for all, as they share what Go keeps, which goes once all are built.
+    # One lock for all, since they share Go's caches, which are deleted once all are built.
     with locked(go_folder() / ".lock", "build of Kubernetes"):
         lacking = missing(level, kubernetes, tests)
         beside = [name for name in lacking if name in BESIDE]
@@ -218,7 +218,7 @@ def install(*levels: str) -> None:
         raise SystemExit(f"there is no apt-get here; install what Debian calls: {' '.join(lacking)}")
     with locked(cache() / "programs" / ".apt.lock", "package installation"):
         with progress.step(f"installing {' '.join(lacking)}", usual=20):
-            # In this run level no package starts the service that it brings: the tests start what they need.
+            # In this run level no package starts its service: the tests start what they need.
             quietly = dict(os.environ, DEBIAN_FRONTEND="noninteractive", RUNLEVEL="1")
             for command in (["update"], ["install", "-y", "--no-install-recommends", *lacking]):
                 result = subprocess.run(
@@ -245,7 +245,7 @@ def build_kubernetes(kubernetes: str, names: list[str]) -> None:
             (folder / name).mkdir(exist_ok=True)
             (folder / name / "main.go").write_text(BESIDE[name].main)
             packages[name] = f"./{name}"
-    # Flags about packages that a program does not have are no mistake.
+    # The linker ignores flags for packages that a program does not have.
     build(folder, packages, f"{kubernetes_version_flags(kubernetes)} {helm_version_flags()}", kubernetes)
 
 
@@ -265,7 +265,7 @@ def build(folder: pathlib.Path, packages: dict[str, str], version: str, kubernet
     # 2,900 packages take five minutes on two cores.
     with progress.step(f"building {names} with Go", usual=count // 10 + 5, of=count) as step:
         command = ["build", "-v", "-trimpath", "-tags", tags, WITHOUT_DEBUG_INFORMATION, "-ldflags", f"-s -w {version}"]
-        # Each package is named when its turn has come.
+        # Go prints the name of each package when it begins to compile it.
         built = go(folder, *command, "-o", f"{unfinished}/", *packages.values(), each_line=lambda _: step.advance())
         if built.returncode != 0:
             raise SystemExit(f"building {names} failed:\n{built.stderr[-3000:]}")
@@ -344,7 +344,7 @@ def kubernetes_go_mod(version: str, folder: pathlib.Path, beside: dict[str, Besi
 
 
 def downloaded(module: str, version: str, folder: pathlib.Path) -> dict[str, str]:
-    """Where the files of a module are, by the names that Go has for that."""
+    """The paths of the files of a module, with the keys of `go mod download -json`."""
     result = go(folder, "mod", "download", "-json", f"{module}@v{version}")
     if result.returncode != 0:
         raise SystemExit(f"{module} {version} cannot be fetched:\n{result.stderr or result.stdout}")
@@ -352,7 +352,7 @@ def downloaded(module: str, version: str, folder: pathlib.Path) -> dict[str, str
 
 
 def staging_modules(go_mod: str) -> list[str]:
-    """Those that Kubernetes requires as v0.0.0, a version that was never published."""
+    """The modules that Kubernetes requires as v0.0.0, a version that was never published."""
     return re.findall(r"^\s*(?:require )?(k8s\.io/\S+) v0\.0\.0$", go_mod, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""What is the tool doing while somebody waits for it? Reported on standard error: standard output is for answers.
+"""Reports progress on standard error; standard output is for results.
 
 A step that takes long says what it does, how long that usually takes on two cores, and how far it is: on a terminal in one line that
 changes, in a log in one line a minute. Steps may run side by side, each in a thread of its own.
@@ -60,7 +60,7 @@ def step(what: str, usual: float, of: int | None = None):
         ended.set()
         with _lock:
             _running.remove(new)
-            # What took no time needs no second line.
+            # A step of less than a second needs no second line.
             if new.seconds >= 1:
                 say(f"{what}: took {clock(new.seconds)}")
 

@@ -1,6 +1,6 @@
-"""Where do the programs of others come from that submit applications and follow them?
+"""Fetches third-party Python programs that submit applications and follow them.
 
-From PyPI, in the versions of the files in tests/tools/clients. Each is in a folder of its own, since what one needs another cannot have.
+They come from PyPI, in the versions of the files in tests/tools/clients. Each is in a folder of its own, since their dependencies conflict.
 """
 
 import hashlib

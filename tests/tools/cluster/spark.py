@@ -1,6 +1,6 @@
-"""Where does Spark come from when there is neither a registry of images nor a download mirror?
+"""Fetches Spark without an image registry and without a download mirror.
 
-From its package on PyPI: the source archive holds the jars with the Kubernetes back end, the launch scripts and the
+It comes from its package on PyPI: the source archive holds the jars with the Kubernetes back end, the launch scripts and the
 Python examples. It lacks the container entrypoint and SparkPi; tests/tools/images has our own. The exporters that make its
 metrics Prometheus' come from Maven Central, by the Ivy among Spark's jars.
 """
@@ -17,20 +17,19 @@ from layout import cache, locked
 
 VERSION = "4.0.1"
 
-# version of the Prometheus JMX exporter → SHA-256 of its agent: the one that all examples for Kubeflow's operator have,
-# and one of the present line, which calls counters otherwise.
+# version of the Prometheus JMX exporter → SHA-256 of its agent: the one in all examples for Kubeflow's operator, and one of the
+# present line, which gives counters other names.
 EXPORTERS = {
     "0.11.0": "0c8e2f7b9753fd540c17546bf1a6bfdbb39747493e02ea8ad8566097607c0c2d",
     "1.0.1": "7d61f737fd661610ccc14aea79764faa1ea94a340cbc8f0029b3d2edea3d80c1",
 }
 
-# What pyspark's client of Spark Connect needs beside pyspark itself. line of Spark → what speaks gRPC, in the oldest versions that the
-# line takes.
+# The dependencies of pyspark's client of Spark Connect. line of Spark → those for gRPC, in the oldest versions that the line accepts.
 CLIENTS = {
     "4.0": ("googleapis-common-protos==1.65.0", "grpcio==1.67.0", "grpcio-status==1.67.0"),
     "4.1": ("googleapis-common-protos==1.71.0", "grpcio==1.76.0", "grpcio-status==1.76.0", "protobuf==6.33.0", "zstandard==0.25.0"),
 }
-# Of each line.
+# The dependencies that all lines have.
 CLIENT = ("pandas==2.2.3", "py4j==0.10.9.9", "pyarrow==18.1.0")
 
 # part of the source archive → its place in a distribution
@@ -103,7 +102,7 @@ def connect_client(version: str) -> pathlib.Path:
 
 
 def jobs(distribution: pathlib.Path, sources: pathlib.Path, target: pathlib.Path) -> None:
-    """The test jobs as they lie under /opt/spark/examples: Java compiled against this Spark, Python as it is."""
+    """The test jobs in the layout of /opt/spark/examples: Java compiled against this Spark, Python as it is."""
     classes = target / "classes"
     classes.mkdir(parents=True)
     java = sorted(str(path) for path in sources.glob("java/**/*.java"))
@@ -131,7 +130,7 @@ def archived_classes(version: str, sources: pathlib.Path) -> pathlib.Path:
 
 
 def exporters(distribution: pathlib.Path) -> pathlib.Path:
-    """A folder with the agents of all exporters, each called as Maven Central calls it; fetched on first use."""
+    """A folder with the agents of all exporters, under their names in Maven Central; fetched on first use."""
     target = cache() / "exporters" / "-".join(EXPORTERS)
     with locked(cache() / "exporters" / ".lock", "Prometheus exporters"):
         if not target.exists():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Does the tool tell its own processes from strangers, and read the formats that it reads?"""
+"""Unit tests of the local cluster: it recognises its own processes, and parses the formats that it reads."""
 
 import dataclasses
 import json
@@ -61,7 +61,7 @@ class Programs(unittest.TestCase):
         self.assertNotEqual(programs.program("kubelet", "1.34.4"), programs.program("kubelet", "1.33.13"))
         self.assertEqual(programs.program("etcd", "1.34.4"), programs.program("etcd", "1.33.13"))
 
-    def test_what_go_keeps_goes_with_the_last_program_that_is_built(self):
+    def test_gos_caches_are_deleted_after_the_last_program_is_built(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             kept = programs.go_keeps().values()
             for path in kept:
@@ -90,7 +90,7 @@ class UnpackedImages(unittest.TestCase):
                 (source / path).write_text("after")
                 self.assertEqual((target / path).read_text(), "before")
 
-    def test_an_image_that_was_built_anew_is_unpacked_anew(self):
+    def test_a_rebuilt_image_is_unpacked_again(self):
         built = {"docker.io/apache/spark:4.0.1": {"digest": "sha256:2"}}
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -107,14 +107,14 @@ class UnpackedImages(unittest.TestCase):
 
 
 class Cost(unittest.TestCase):
-    def test_what_a_demonstration_takes_from_nothing_is_within_its_budget(self):
-        """Where this machine's cache was empty when `make demo` ran; otherwise nothing has been measured."""
+    def test_a_demonstration_with_an_empty_cache_is_within_its_budget(self):
+        """Nothing has been measured unless this machine's cache was empty when `make demo` ran."""
         file = preparation.cost_file()
         if not file.exists():
             self.skipTest("`make demo` has not begun with an empty cache on this machine")
         budget = json.loads((image_builds.PROJECT / "tests" / "data" / "budget.json").read_text())["make demo from nothing"]
         for name, cost in json.loads(file.read_text()).items():
-            # Beside other machines' work the same one takes a fifth more.
+            # While other virtual machines are busy, the same demonstration takes a fifth more.
             self.assertLessEqual(cost, budget[name] * 1.2, f"{name}: {cost}, budget {budget[name]}")
 
 
@@ -132,7 +132,7 @@ class Machine(unittest.TestCase):
         for part in ("cargo: Rust, by rustup", "go: Go 1.24 or later", "disk: 10.8 GB are needed and 1.0 GB are free"):
             self.assertIn(part, said)
 
-    def test_what_is_there_already_needs_no_more_of_the_disk(self):
+    def test_a_part_that_exists_needs_no_more_disk_space(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             for part in machine.PARTS["demo"]:
                 (cache() / part).mkdir(parents=True)

@@ -1,8 +1,8 @@
-"""How does a node have Spark's image without unpacking a gigabyte?
+"""Gives new nodes Spark's image without unpacking a gigabyte for each.
 
-The first node that unpacks the image leaves in the cache what its containerd has on disk, and later ones begin with that: the layers as hard
-links, to which nobody writes, since a container's changes are in a layer of its own, and the databases as copies. Otherwise every node
-would take 20 s of a processor before its first pod.
+The first node that unpacks the image keeps in the cache what its containerd has on disk, and later ones begin with that: the layers as hard
+links, to which nothing writes, since a container's changes are in a layer of its own, and the databases as copies. Otherwise every node
+would take 20 s of CPU time before its first pod.
 """
 
 import json
@@ -16,7 +16,7 @@ import image_store
 import processes
 from layout import Cluster, cache, locked
 
-# Contents, databases and snapshots: of what containerd has below its root, all that is about images.
+# The folders below containerd's root that are about images: contents, databases and snapshots.
 FOLDERS = ("io.containerd.content.v1.content", "io.containerd.metadata.v1.bolt", "io.containerd.snapshotter.v1.overlayfs")
 DATABASES = ("io.containerd.metadata.v1.bolt/meta.db", "io.containerd.snapshotter.v1.overlayfs/metadata.db")
 
@@ -30,7 +30,7 @@ def place_locked(shared: bool = False):
 
 
 def begin_with(cluster: Cluster) -> None:
-    """Gives a containerd that has not been started what an earlier one has unpacked."""
+    """Gives a containerd that has not been started the images that an earlier one has unpacked."""
     with place_locked(shared=True):
         if is_current():
             link(place(), cluster.containerd_root)
@@ -45,7 +45,7 @@ def keep(cluster: Cluster, names: list[str]) -> None:
         unfinished = place().with_name(".unpacked")
         shutil.rmtree(unfinished, ignore_errors=True)
         containerd = processes.recorded(cluster)["containerd"].pid
-        # What a process has written until it is stopped is what a crash would leave, after which containerd starts as well.
+        # The files of a stopped process are as after a crash, after which containerd can start too.
         os.kill(containerd, signal.SIGSTOP)
         try:
             link(cluster.containerd_root, unfinished)
@@ -57,7 +57,7 @@ def keep(cluster: Cluster, names: list[str]) -> None:
 
 
 def is_current() -> bool:
-    """Whether the images that were unpacked are those of today."""
+    """Whether the unpacked images are the present ones."""
     record = place() / "images.json"
     if not record.exists():
         return False

@@ -7,8 +7,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.Properties;
 
 /**
- * What does Java read in a file of properties? For each on standard input, its entries on standard output. Numbers are
- * of four bytes, and every text has the number of its bytes before it.
+ * Prints what Java reads in properties files: for each file on standard input, its entries on standard output. Numbers
+ * have four bytes, and every text is preceded by the number of its bytes.
  */
 public final class ReadProperties {
     public static void main(String[] arguments) throws IOException {

@@ -1,4 +1,4 @@
-"""What does a spark-submit send to the API server? This one takes whatever it is sent, and keeps it."""
+"""A simulated API server that accepts and records whatever spark-submit sends."""
 
 import copy
 import http.server
@@ -24,7 +24,7 @@ def serving(failures: list[dict]):
 
 
 class ApiServer(http.server.ThreadingHTTPServer):
-    """Empty at first. `failures` are answers that it gives instead of its own: see `failure`."""
+    """Begins without objects. `failures` are answers that it gives instead of its own: see `failure`."""
 
     daemon_threads = True
 
@@ -58,7 +58,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
         return status, documents
 
     def failure(self, method: str, path: str) -> tuple[int, list] | None:
-        """`code` for what `method` and `path` (regular expressions) describe, the first `times` (1) times."""
+        """An injected answer with `code` to the first `times` (default: 1) requests that match `method` and `path` (regular expressions)."""
         for failure in self.failures:
             left = failure.setdefault("times", 1)
             if left > 0 and re.fullmatch(failure["method"], method) and re.search(failure["path"], path):
@@ -98,7 +98,7 @@ class ApiServer(http.server.ThreadingHTTPServer):
             creationTimestamp="2026-01-01T00:00:00Z",
         )
         if plural == "pods":
-            # A driver is done when it is made, so that whoever waits for it comes to an end.
+            # A driver has succeeded as soon as it is created, so that a spark-submit that waits for it ends.
             document["status"] = {"phase": "Succeeded", "containerStatuses": []}
         self.objects[path] = document
         return document
@@ -115,7 +115,7 @@ class Connection(http.server.BaseHTTPRequestHandler):
     def do(self) -> None:
         content_type = self.headers.get("Content-Type")
         status, documents = self.server.exchange(self.command, self.path, content_type, self.sent())
-        # Of a watch the client reads whole lines only.
+        # The client of a watch reads whole lines only.
         answer = "".join(json.dumps(document) + "\n" for document in documents).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -136,4 +136,4 @@ class Connection(http.server.BaseHTTPRequestHandler):
         return b"".join(chunks)
 
     def log_message(self, *_) -> None:
-        """Silent: what was asked is in the recording."""
+        """Logs nothing: the requests are in the recording."""

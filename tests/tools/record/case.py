@@ -1,9 +1,9 @@
-"""What is a case, where do cases come from, and how is one put in its place?
+"""The cases of recordings, and how they are read.
 
-A case is what a spark-submit is given: command line, environment, files, and the API server's failures. No list of
-them is kept: every recording holds its case, so that those of one version of Spark are the cases for the next.
+A case is the input of a spark-submit: command line, environment, files, and the API server's failures. There is no list of
+cases: every recording contains its case, so that the recordings of one version of Spark are the cases for the next.
 
-A recording is a file of its own, as the recorder writes it (`4.0.1/pvc.json`), or stands in a file with all others of its
+A recording is a file of its own, as the recorder writes it (`4.0.1/pvc.json`), or is in a file with all others of its
 version (`4.0.1.json`, written by `keep`), where a text of several lines is a list of lines: a diff shows which has changed.
 """
 
@@ -13,9 +13,9 @@ import json
 import pathlib
 import re
 
-# What recordings call the folder in which spark-submit runs; in files those of the first recorder say @WORK@.
+# The placeholder in recordings for the folder in which spark-submit runs; @WORK@ in the files of the first recorder.
 WORK = re.compile(r"\$WORK|@WORK@")
-# How recordings write a file that is no text, and what takes its place: its own content is not in them.
+# The placeholder in recordings for the content of a file that is not text, and the content that is written for it.
 BINARY = "<binary>"
 NO_TEXT = b"\xff\x00"
 
@@ -35,7 +35,7 @@ class Case:
             raise SystemExit(f"case {self.name!r}: it becomes the name of a file: use letters, digits, '-', '_', '.'")
         for path in map(pathlib.PurePath, self.files):
             if path.is_absolute() or ".." in path.parts:
-                raise SystemExit(f"case {self.name}: file {path} has to lie below the work folder: give a path in it")
+                raise SystemExit(f"case {self.name}: file {path} has to be below the work folder: give a path in it")
 
     @classmethod
     def recorded(cls, recording: dict, place: str) -> "Case":
@@ -43,7 +43,7 @@ class Case:
         try:
             env, files = recording.get("env", {}), recording.get("files", {})
             failures = recording.get("injected_failures", [])
-            # What is wrong has to show here, not in the middle of a run.
+            # Wrong types must be reported here, not in the middle of a run.
             "".join([*recording["command"], *env.values(), *files.values()])
             if not all({"method", "path", "code"} <= failure.keys() for failure in failures):
                 raise ValueError("an injected failure lacks its method, path or code")
@@ -57,7 +57,7 @@ class Case:
         return cls(name, command, env, files, [])
 
     def placed(self, port: int, work: pathlib.Path) -> "Case":
-        """The same with our API server and our work folder where those of its recorder were."""
+        """The same case with our API server and our work folder instead of those of its recorder."""
         masters = (re.match(r"k8s://http://127\.0\.0\.1:(\d+)$", argument) for argument in self.command)
         theirs = next((master[1] for master in masters if master), None)
 
@@ -121,7 +121,7 @@ def lines_joined(case: dict) -> dict:
 
 
 def recorded_cases(folder: pathlib.Path, patterns: str) -> list[Case]:
-    """Every case once whose name matches one of the patterns, as the newest version's recording has it."""
+    """Every case whose name matches one of the patterns, once, from the recording of the newest version."""
     newest = {name: (f"{folder}: {name} of Spark {version}", recording) for version, name, recording in recordings(folder)}
     wanted = [name for pattern in patterns.split(",") for name in fnmatch.filter(newest, pattern)]
     if not wanted:

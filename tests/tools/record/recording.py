@@ -1,7 +1,7 @@
-"""How is one case recorded?
+"""Records one case.
 
-spark-submit sees nothing of the caller's: its environment, its home and its folder are the case's own, and there is
-no network but loopback (`isolate`). It never outlives us, however we end: the kernel kills it when we are gone.
+spark-submit has an environment, a home and a folder of the case's own instead of the caller's, and no network except
+loopback (`isolate`). It never outlives this process: the kernel kills it when this process has ended.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ import tempfile
 import api_server
 from case import Case
 
-# Of a submission that takes 2 or 3 seconds on an idle machine.
+# The timeout of a submission, which takes 2 or 3 seconds on an idle machine.
 SECONDS = 120
 CLONE_NEWNET = 0x40000000
 
@@ -27,7 +27,7 @@ class Unfinished(Exception):
 
 
 def isolate() -> None:
-    """Leaves the machine's network for one with only loopback, whatever a case names as its master or its jars."""
+    """Leaves the machine's network for one with only loopback, so that no master or jar of a case can be reached outside."""
     libc = ctypes.CDLL(None, use_errno=True)  # os.unshare came with Python 3.12; Debian 12 has 3.11.
     if libc.unshare(CLONE_NEWNET) != 0:
         raise SystemExit(f"no network of its own for spark-submit: {os.strerror(ctypes.get_errno())}; run as root")
@@ -35,7 +35,7 @@ def isolate() -> None:
 
 
 def version(spark_home: pathlib.Path) -> str:
-    """As Spark itself calls it, which is not always as PyPI does (4.1.0-preview1, 4.1.0.dev1)."""
+    """Spark's own name of its version, which may differ from that of PyPI (4.1.0-preview1, 4.1.0.dev1)."""
     jars = " ".join(path.name for path in spark_home.glob("jars/spark-core_*"))
     jar = re.fullmatch(r"spark-core_[\d.]+-(\S+)\.jar", jars)
     if not jar:
@@ -77,11 +77,11 @@ def record(case: Case, spark_home: pathlib.Path, target: pathlib.Path) -> dict:
 
 def run(case: Case, spark_home: pathlib.Path, work: pathlib.Path) -> tuple[int, str]:
     command = [str(spark_home / "bin/spark-submit"), *case.command[1:]]
-    # Without a locale the JVM would lose letters of its command line; a case that is about that has its own.
+    # Without a locale the JVM would lose letters of its command line; a case about that sets its own locale.
     plain = {"PATH": os.environ["PATH"], "HOME": str(work), "LANG": "C.UTF-8", "SPARK_HOME": str(spark_home)}
     plain |= {name: os.environ[name] for name in ["JAVA_HOME"] if name in os.environ}
     with tempfile.TemporaryFile() as stderr:
-        # Every script on the way to the JVM becomes the next one, so that the signal of our death reaches the JVM.
+        # Every script up to the JVM replaces its process by the next one (exec), so that the signal at our end reaches the JVM.
         process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", *command], env=plain | case.env, cwd=work, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Is a case put in its place, is what is sent recorded as it is, and does nothing outlive the recorder?"""
+"""Unit tests of the recorder: cases are adapted to this machine, requests are recorded unchanged, and nothing outlives the recorder."""
 
 import http.client
 import json
@@ -45,7 +45,7 @@ class ApiServer(unittest.TestCase):
         connection.close()
         return answer.status, json.loads(text)
 
-    def test_what_is_sent_is_recorded_as_it_is_and_answered_with_an_identity(self):
+    def test_a_request_is_recorded_unchanged_and_answered_with_a_uid(self):
         self.serve()
         pod = {"kind": "Pod", "metadata": {"name": "tök"}}
         status, made = self.ask("POST", PODS, pod)
@@ -75,13 +75,13 @@ class ApiServer(unittest.TestCase):
         self.assertEqual([self.ask("DELETE", f"{PODS}/app")[0] for _ in range(2)], [200, 404])
         self.assertEqual(self.ask("GET", f"{PODS}/app")[0], 404)
 
-    def test_whoever_waits_for_the_driver_sees_it_succeed(self):
+    def test_a_watch_of_the_driver_reports_its_success(self):
         self.serve()
         self.ask("POST", PODS, {"metadata": {"name": "app"}})
         _, event = self.ask("GET", f"{PODS}?fieldSelector=metadata.name%3Dapp&watch=true")
         self.assertEqual((event["type"], event["object"]["status"]["phase"]), ("ADDED", "Succeeded"))
 
-    def test_a_failure_comes_as_often_as_it_is_asked_for(self):
+    def test_a_failure_is_injected_as_often_as_configured(self):
         self.serve({"method": "POST", "path": "/pods$", "code": 429, "times": 2})
         pod = {"metadata": {"name": "app"}}
         self.assertEqual([self.ask("POST", PODS, pod)[0] for _ in range(3)], [429, 429, 201])
@@ -107,7 +107,7 @@ class Cases(unittest.TestCase):
         path.write_text(json.dumps({"case": name, "command": [version]} | changed))
         return path
 
-    def test_our_server_and_folder_take_the_place_of_theirs(self):
+    def test_our_server_and_folder_replace_those_of_the_recorder(self):
         theirs = case(
             "--jars", "http://127.0.0.1:6443/a.jar,http://127.0.0.1:64430/b.jar",
             "--master", "k8s://HTTP://127.0.0.1:6443", "file://$WORK/main.py",
@@ -121,7 +121,7 @@ class Cases(unittest.TestCase):
         ])
         self.assertEqual((ours.env, ours.files), ({"SPARK_CONF_DIR": "/w/conf"}, {"ivy.xml": "root=/w/repo"}))
 
-    def test_a_file_that_is_no_text_is_replaced_by_one_that_is_none(self):
+    def test_a_binary_file_is_replaced_by_another_binary_file(self):
         case(files={"conf/a.bin": BINARY, "conf/b.txt": "ö"}).write_files(self.folder)
         self.assertEqual((self.folder / "conf/b.txt").read_text(), "ö")
         with self.assertRaises(UnicodeDecodeError):
@@ -135,7 +135,7 @@ class Cases(unittest.TestCase):
         with self.assertRaisesRegex(SystemExit, "none of the 3 cases"):
             recorded_cases(self.folder, "d,ab")
 
-    def test_what_is_no_recording_is_refused_by_its_path(self):
+    def test_a_file_that_is_no_recording_is_refused_with_its_name(self):
         failures = [{"code": 403}]
         for changed in ({"command": 1}, {"env": []}, {"files": {"a": 1}}, {"injected_failures": failures}):
             self.write("1", "a", **changed)
@@ -144,17 +144,17 @@ class Cases(unittest.TestCase):
 
     def test_nothing_is_written_outside_of_the_folders(self):
         for file in ("/etc/x", "a/../../x"):
-            with self.assertRaisesRegex(SystemExit, "has to lie below the work folder"):
+            with self.assertRaisesRegex(SystemExit, "has to be below the work folder"):
                 case(files={file: ""})
         with self.assertRaisesRegex(SystemExit, "becomes the name of a file"):
             Case.new("../x", [], {}, {})
 
-    def test_every_committed_recording_holds_a_case(self):
+    def test_every_committed_recording_contains_a_case(self):
         names = [case.name for case in recorded_cases(RECORDINGS, "*")]
         self.assertEqual(names, sorted({name for _, name, _ in recordings(RECORDINGS)}))
         self.assertGreater(len(names), 200)
 
-    def test_what_is_kept_is_the_same_in_lines(self):
+    def test_a_kept_recording_is_the_same_after_its_texts_were_split(self):
         command, kept = [str(HERE / "keep"), self.folder / "made", self.folder / "kept"], self.folder / "kept/4.0.json"
         properties = {"spark.properties": "#\na=1\n", "x": "y"}
         exchange = {"method": "POST", "path": "/x", "status": 201, "body": {"data": properties}}
@@ -167,7 +167,7 @@ class Cases(unittest.TestCase):
                 "stderr_tail": "Error: 1\n\tat Error\nno\nException 2",
             }))
             subprocess.run(command, check=True)
-            path.unlink()  # what is kept already stays
+            path.unlink()  # a recording that was kept earlier stays
         cases = json.loads(kept.read_text())
         self.assertEqual([case["case"] for case in cases], ["a", "b"])
         self.assertEqual(cases[0]["exchanges"][0]["body"]["data"], {"spark.properties": ["#", "a=1", ""], "x": "y"})
@@ -193,7 +193,7 @@ class Recording(unittest.TestCase):
             (self.home / place).write_text(text)
             (self.home / place).chmod(0o755)
 
-    def test_a_recording_names_no_place_of_this_machine(self):
+    def test_a_recording_contains_no_path_of_this_machine(self):
         self.submits('cat $WHERE/in; echo "Error: $PWD $SPARK_HOME $HOME $CALLER $5" >&2; exit 3')
         os.environ["CALLER"] = "of the caller"
         self.addCleanup(os.environ.pop, "CALLER")
@@ -214,14 +214,14 @@ class Recording(unittest.TestCase):
         })
         self.assertEqual(os.listdir(self.target), ["tiny.json"])
 
-    def test_what_is_recorded_is_a_case_again(self):
+    def test_a_recording_can_be_used_as_a_case(self):
         self.submits("exit 0")
         given = case("local:///a.jar", env={"A": "$WORK"}, files={"b": BINARY})
         recording.record(given, self.home, self.folder / "all/9.1")
         [again] = recorded_cases(self.folder / "all", "tiny")
         self.assertEqual(again.placed(1, pathlib.Path("/w")), given.placed(1, pathlib.Path("/w")))
 
-    def test_the_first_run_that_was_killed_is_not_in_the_way(self):
+    def test_the_folder_of_a_killed_run_is_removed(self):
         self.submits("ls -A; exit $(ls -A | wc -l)")
         (self.target / ".work").mkdir(parents=True)
         (self.target / ".work/left").touch()

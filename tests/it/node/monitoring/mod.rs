@@ -36,17 +36,17 @@ fn prometheus_reads_jvm_and_spark_metrics_through_the_classic_exporter() {
     kubectl(&["apply", "-f", &format!("manifests/examples/{name}.yaml")]);
     reads_all_of_it(&prometheus, name, "", "jvm_memory_bytes_used");
     shows_it(&prometheus, name);
-    // It would go on for minutes.
+    // The application would run for minutes.
     delete(name);
 }
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit() {
+fn prometheus_reads_the_same_through_exporter_1_0_in_pods_of_spark_submit() {
     let _shared = install();
     let name = "exported-by-1-0";
     let prometheus = Prometheus::start(name);
-    // It goes on until it is told to end, and does nothing meanwhile.
+    // The job waits until the file /tmp/enough exists.
     let mut job = python_job(name, "waiting-job", "tests/data/node/waiting/job.py");
     job["metadata"]["annotations"] = json!({"sparkoperator.k8s.io/submitter": "spark-submit"});
     job["spec"]["monitoring"] = json!({
@@ -65,7 +65,7 @@ fn prometheus_reads_the_same_through_a_present_exporter_in_pods_of_spark_submit(
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn prometheus_reads_what_spark_serves_itself() {
+fn prometheus_reads_the_metrics_that_spark_serves_itself() {
     let _shared = install();
     let name = "spark-pi-prometheus-servlet";
     let prometheus = Prometheus::start(name);
@@ -76,7 +76,7 @@ fn prometheus_reads_what_spark_serves_itself() {
             .iter()
             .any(|name| name.ends_with("_driver_BlockManager_memory_maxMem_MB_Value"))
     });
-    // It would go on for minutes.
+    // The application would run for minutes.
     delete(name);
 }
 
@@ -110,7 +110,7 @@ const KUBEFLOW_METRICS: &str = include_str!("../../../data/kubeflow-metrics.txt"
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn promtool_complains_of_nothing_but_kubeflows_own_names() {
+fn promtool_complains_only_about_metric_names_of_kubeflow() {
     let _shared = install();
     for pod in operator_pods() {
         let path = format!("/api/v1/namespaces/spark-operator/pods/{pod}:8080/proxy/metrics");
@@ -130,7 +130,7 @@ fn promtool_complains_of_nothing_but_kubeflows_own_names() {
 
 #[test]
 #[ignore = "needs a node: make test"]
-fn promtool_takes_the_example_alert_rules() {
+fn promtool_accepts_the_example_alert_rules() {
     let rules = fs::read_dir("manifests/monitoring").unwrap().map(|entry| entry.unwrap().path());
     let rules: Vec<_> = rules.filter(|path| path.to_string_lossy().contains("rules")).collect();
     assert!(!rules.is_empty());
@@ -163,7 +163,7 @@ fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str)
         let wrong = if total.is_empty() { "_total" } else { "" };
         let names = prometheus.names(name, role);
         let other = |counter: &&&str| names.contains(&format!("{counter}{wrong}"));
-        assert_eq!(plain.iter().find(other), None, "one name is enough");
+        assert_eq!(plain.iter().find(other), None, "a counter has only one of the two names");
     }
     let of = |metric: &str| format!("{metric}{{app=\"{name}\",app_namespace=\"default\",app_id=\"{name}\"}}");
     until("an executor has finished tasks", || {
@@ -178,7 +178,7 @@ fn reads_all_of_it(prometheus: &Prometheus, name: &str, total: &str, heap: &str)
 
 /// Shows the heap sizes on Prometheus' own page and saves a picture.
 fn shows_it(prometheus: &Prometheus, name: &str) {
-    // A graph of a single moment shows nothing. The job keeps two cores busy meanwhile.
+    // The graph of a single sample shows nothing. Meanwhile the job keeps two cores busy.
     until("there is something to see", || {
         let seen =
             format!("count_over_time(spark_executor_threadpool_completetasks{{app=\"{name}\"}}[5m]) > 4");

@@ -6,7 +6,7 @@
 use super::super::{browser::Browser, kept, listed};
 use crate::prelude::*;
 
-/// The longest that Prometheus or its page may take to answer.
+/// Maximum time until Prometheus or its page answers.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The program of Debian's package.
 const PROMETHEUS: &str = "/usr/bin/prometheus";
@@ -41,7 +41,7 @@ impl Prometheus {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().fallback(async || Json(targets()));
         background.spawn(async { axum::serve(listener, router).await.unwrap() });
-        // It is also how long an answer may take.
+        // The refresh interval is also the timeout of an answer.
         job["http_sd_configs"] = json!([{"url": url, "refresh_interval": "2s"}]);
         Self { _discovery: Some(background), ..Self::run(PROMETHEUS, &configuration(&job)) }
     }

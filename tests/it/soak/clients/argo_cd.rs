@@ -14,7 +14,7 @@ fn the_rules_of_argo_cd_conclude_what_their_table_says() {
     let mut steps = steps();
     let mut applications = Vec::new();
     for (_, application, _, plan) in &mut steps {
-        // As the webhook stores it.
+        // The spec has the defaults that the webhook sets.
         application.spec = api::with_defaults(application.spec.clone());
         application.status = Some(plan.status.clone());
         applications.push(json!(application));

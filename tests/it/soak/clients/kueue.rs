@@ -1,5 +1,5 @@
-//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, ready, preempted, edited, deactivated,
-//! placed, ended after its longest time, and fails to be submitted.
+//! Runs Kueue's own program beside the cluster: an application waits in its queue, is admitted, ready, preempted,
+//! edited, deactivated, placed, suspended after its maximum execution time, and fails to be submitted.
 
 use crate::{
     apiserver::prelude::*,
@@ -45,10 +45,11 @@ fn an_application_runs_while_kueue_admits_it() {
     until("the quota is given back", || condition("urgent", "Finished").as_deref() == Some("True"));
     state_is("second", "RUNNING");
 
-    // Kueue sets the number back, and suspends the application meanwhile. An edit that ended the run would be a cause of its own.
+    // Kueue resets the number, and suspends the application meanwhile. If the edit ended the run, it would be the cause
+    // of the next run.
     let edit = json!({"spec": {"executor": {"instances": 2}}});
     calls::merge(&format!("{APPLICATIONS}/second"), &edit);
-    until("the third run is on, with the executors that were admitted", || {
+    until("the third run is running, with the executors that were admitted", || {
         let second = application("second");
         second["status"]["runOrdinal"] == 3
             && second["status"]["applicationState"]["state"] == "RUNNING"
@@ -58,14 +59,14 @@ fn an_application_runs_while_kueue_admits_it() {
     assert_eq!([&runs[1]["cause"], &runs[2]["cause"]], ["Resumed", "Resumed"], "{runs}");
     delete("second");
 
-    // Kueue takes SUBMISSION_FAILED for the end.
+    // Kueue takes SUBMISSION_FAILED for a final state.
     let refused = refusing("driver", "refused");
     let mut retried = job("refused", "stay", &json!({}));
     retried["spec"]["restartPolicy"] = json!({
         "type": "OnFailure", "onSubmissionFailureRetries": 20, "onSubmissionFailureRetryInterval": 1,
     });
     apply(&retried);
-    until("it is submitted again and again", || {
+    until("its submission is retried", || {
         application("refused")["status"]["submissionAttempts"].as_i64().is_some_and(|count| count > 1)
     });
     assert_ne!(condition("refused", "Finished").as_deref(), Some("True"));
@@ -82,12 +83,12 @@ fn an_application_runs_while_kueue_admits_it() {
 
 #[test]
 #[ignore = "needs a node and Kueue: make clients"]
-fn an_application_rests_while_kueue_has_deactivated_it_and_runs_where_kueue_places_it() {
+fn kueue_deactivates_an_application_limits_its_time_and_places_its_pods() {
     let _alone = install_alone();
     let _kueue = kueue();
     make_queue("tests", &json!({}));
     is_deactivated_and_active_again();
-    is_suspended_after_its_longest_time();
+    is_suspended_after_its_maximum_execution_time();
     // Kueue wants labels for a flavor with a topology, and adds them to the pods as well.
     make(&[("Topology", "nodes", json!({"spec": {"levels": [{"nodeLabel": HOSTNAME}]}}))]);
     make_queue("placed", &json!({"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"}));
@@ -115,7 +116,7 @@ fn is_deactivated_and_active_again() {
     delete("paused");
 }
 
-fn is_suspended_after_its_longest_time() {
+fn is_suspended_after_its_maximum_execution_time() {
     let mut limited = job("limited", "stay", &json!({}));
     limited["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = json!("60");
     apply(&limited);
@@ -129,7 +130,7 @@ fn is_suspended_after_its_longest_time() {
     delete("limited");
 }
 
-/// Kueue gives all pods a gate, and takes it away when it has chosen a node for the pod.
+/// Kueue gives all pods a scheduling gate, and removes it when it has chosen a node for the pod.
 fn is_placed() {
     const DRIVER: &str = "/api/v1/namespaces/default/pods/placed-driver";
     const EXECUTORS: &str = "/api/v1/namespaces/default/pods?labelSelector=sparkoperator.k8s.io/app-name=placed,spark-role=executor";
@@ -138,7 +139,7 @@ fn is_placed() {
     for role in ["driver", "executor"] {
         placed["spec"][role]["annotations"]["kueue.x-k8s.io/podset-required-topology"] = json!(HOSTNAME);
     }
-    // With a gate of the user's, the driver has one after Kueue has taken its own away.
+    // With a second gate, of the user's, the driver still has a gate after Kueue has removed its own.
     let gates = json!([{"name": "example.com/hold"}]);
     let containers = json!([{"name": "spark-kubernetes-driver"}]);
     placed["spec"]["driver"]["template"] =
@@ -205,7 +206,7 @@ fn activate(application: &str, active: bool) {
     calls::merge(&format!("{WORKLOADS}/{name}"), &json!({"spec": {"active": active}}));
 }
 
-/// Makes a queue with room for one application, and a flavor of the same name with this spec.
+/// Creates a queue with room for one application, and a flavor of the same name with this spec.
 fn make_queue(name: &str, flavor: &Value) {
     let resources =
         json!([{"name": "cpu", "nominalQuota": "500m"}, {"name": "memory", "nominalQuota": "4Gi"}]);
@@ -236,8 +237,8 @@ fn of_kueue(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}})
 }
 
-/// Starts a Kueue outside of the cluster, as the administrator. Its webhooks go, and then it ends, when the returned value is
-/// dropped.
+/// Starts a Kueue outside of the cluster, as the administrator. When the returned value is dropped, its webhook
+/// configurations are deleted, and then its process ends.
 fn kueue() -> (Finally, EndedOnDrop) {
     let program = PathBuf::from(env::var("KUEUE").expect("`make clients` sets KUEUE"));
     let folder = kept("kueue");
@@ -251,7 +252,7 @@ fn kueue() -> (Finally, EndedOnDrop) {
         "waitForPodsReady": {"timeout": "5m", "blockAdmission": false},
         "webhook": {"port": PORT, "certDir": certificates},
         "integrations": {"frameworks": ["sparkoperator.k8s.io/sparkapplication"]},
-        // The server that lists what waits has its files in a folder of the machine.
+        // The server of this feature, which lists pending workloads, has its files in a folder of the machine.
         "featureGates": {"SparkApplicationIntegration": true, "VisibilityOnDemand": false},
     });
     let file = folder.join("settings.yaml");
@@ -269,9 +270,9 @@ fn kueue() -> (Finally, EndedOnDrop) {
     let goes = move || drop(kubectl(&["delete", "--ignore-not-found", &webhooks[0], &webhooks[1]]));
     let kueue = (Finally::new(goes), EndedOnDrop(process));
     until("Kueue has made its certificate", || mounted(&certificates));
-    // A port that is open is not enough. What an earlier Kueue has left makes its certificate valid at once, the API server
-    // learns of the webhooks a moment later and takes an object without them until then, and Kueue registers its own kinds
-    // before those of others. A dry run is sent although an object of this name is there.
+    // An open port is not enough. Objects of an earlier Kueue make its certificate valid at once; the API server learns
+    // of the webhooks a little later, and accepts objects without them until then; and Kueue registers its own kinds
+    // before those of others. A dry run is sent even if an object of this name exists.
     let [flavor, application] = [of_kueue("ResourceFlavor", "probe"), job("probe", "end", &json!({}))];
     let dry_run = ["create", "--dry-run=server", "--output=jsonpath={.spec.suspend}", "-f", "-"];
     until("Kueue's webhooks answer, and suspend an application", || {
@@ -281,8 +282,8 @@ fn kueue() -> (Finally, EndedOnDrop) {
     kueue
 }
 
-/// Installs what `config` has beside the program: the kinds, and the webhooks of these and of applications, which the API server
-/// finds on the node.
+/// Installs the manifests of `config`, a folder beside the program: the kinds, and the webhooks for these and for
+/// applications, which the API server reaches on the node.
 fn install(config: &Path, folder: &Path) {
     let file = folder.join("manifests.yaml");
     fs::write(&file, kubectl(&["kustomize", config.to_str().unwrap()])).unwrap();
@@ -315,8 +316,8 @@ fn install(config: &Path, folder: &Path) {
     kubectl_with(&list, &["apply", "--server-side", "-f", "-"]);
 }
 
-/// Writes the certificate that Kueue has made into the folder where it looks for it, as the kubelet would; false if there is none
-/// yet.
+/// Writes the certificate from Kueue's Secret into the folder in which Kueue looks for it, as the kubelet would.
+/// Returns false if there is no certificate yet.
 fn mounted(folder: &Path) -> bool {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/kueue-webhook-server-cert");
     let secret: Secret = serde_json::from_value(calls::get(&path).unwrap()).unwrap();

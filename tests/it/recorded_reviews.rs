@@ -4,7 +4,7 @@
 use crate::{prelude::*, webhook::Server};
 
 #[tokio::test]
-async fn what_an_api_server_has_sent_is_answered() {
+async fn recorded_reviews_get_the_expected_responses() {
     let server = Server::start().await;
     let mut golden = Golden::default();
     let mut files = entries(data("reviews"));

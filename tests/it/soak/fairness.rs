@@ -1,4 +1,5 @@
-//! Measures how long a tenant's application waits for its driver beside another tenant who does as much as he can.
+//! Measures how long a tenant's application waits for its driver beside another tenant who creates as much work as
+//! possible.
 
 use crate::apiserver::prelude::*;
 use futures::{FutureExt, stream};
@@ -7,7 +8,7 @@ use tokio::select;
 
 const BUSY: &str = "turns-busy";
 const OTHER: &str = "turns-other";
-/// How much longer the other tenant may wait, and how often that is measured beside each source of work.
+/// How many times as long the other tenant may wait. `TRIES` is the number of measurements beside each source of work.
 const TIMES: u32 = 10;
 const TRIES: usize = 5;
 
@@ -34,11 +35,11 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
         stream::iter(&objects)
             .for_each_concurrent(16, |object| calls::applied(&client, object, Some(BUSY)))
             .await;
-        // A name of its own, since nothing deletes here what belonged to an application of the same name.
+        // The names are new ones each time, since nothing in this cluster deletes the objects of deleted applications.
         let name = what.split(' ').next_back().unwrap_or_default().to_lowercase();
         let beside = select! {
             beside = longest(&client, &name) => beside,
-            () = meanwhile.goes_on(&client) => unreachable!("it goes on"),
+            () = meanwhile.goes_on(&client) => unreachable!("this work does not end"),
         };
         println!("soak: beside {what} of another tenant, after {beside:?} at most");
         // A machine that is busy makes the API server as slow as the operator.
@@ -58,7 +59,7 @@ async fn a_tenant_waits_at_most_ten_times_as_long_beside_another_one() {
 enum Meanwhile {
     Nothing,
     Deletions,
-    /// Tries large applications, several at a time.
+    /// Sends reviews of large applications (dry runs), several at a time.
     Reviews,
 }
 
@@ -80,7 +81,7 @@ impl Meanwhile {
     }
 }
 
-/// The longest times after which a driver and a ConfigMap were there.
+/// The longest times until a driver and until a ConfigMap existed.
 #[derive(Debug)]
 struct Waited {
     driver: Duration,
@@ -127,7 +128,7 @@ fn schedules() -> Vec<Value> {
     (0..60).map(|i| scheduled(&format!("busy-{i}"), "@every 1s", &application("busy"))).collect()
 }
 
-/// Applications of which each wants a Service of its own and an Ingress.
+/// Applications that want a Service of their own and an Ingress each.
 fn exposed() -> Vec<Value> {
     let exposed = |i: usize| {
         let mut application = application(&format!("busy-{i}"));

@@ -1,4 +1,4 @@
-//! Tests what is remembered between two decisions about executors that take the room of placeholders.
+//! Tests what the operator remembers between two reconciles about executors that wait for the room of placeholders.
 
 use crate::prelude::*;
 use api::names::batch_scheduler::GATE;
@@ -6,10 +6,10 @@ use batch_schedulers::{ExchangeMemory, Exchanges, Recalled, Wait, Waits};
 use plan::{Action, Observed, PodPatch, extension::ExtensionMemory};
 use serde_json::from_value;
 
-/// An executor that was created long before the operator started has as much time as any other. One that blocks others
-/// does so for a minute, even if it stays for longer.
+/// An executor that was created long before the operator started may wait as long as any other. An executor of another
+/// application that is to be placed on a node blocks that node for a minute, even if it exists for longer.
 #[test]
-fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
+fn waiting_times_begin_when_the_process_first_sees_a_pod() {
     let mut memory = ExchangeMemory::default();
     let blocked = Exchanges { to_be_placed: ["n1".to_owned()].into(), ..Exchanges::default() };
     let free = Exchanges::default();
@@ -18,11 +18,11 @@ fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
         assert_eq!(recalled.waits, waits("e1", 0, None), "{second}");
         assert_eq!(recalled.of_others, *exchanges, "{second}");
     }
-    // One that comes later blocks for a minute of its own, and one that is gone is forgotten.
+    // A later one blocks for a minute of its own, and one that is gone is forgotten.
     let recalled = decided(&mut memory, gated("e1"), &[blocker("b2", "n1")], 3601, &[]).unwrap();
     assert_eq!(recalled.of_others, blocked);
     assert_eq!(memory.blockers.keys().collect::<Vec<_>>(), ["b2"]);
-    // So is an executor that has no gate any more.
+    // An executor whose gate is gone is forgotten as well.
     let recalled = decided(&mut memory, gated("e2"), &[], 3602, &[]).unwrap();
     assert_eq!((recalled.waits, memory.blockers.len()), (waits("e2", 3602, None), 0));
     assert_eq!(decided(&mut memory, executor("e2", &json!({})), &[], 3603, &[]), None);
@@ -30,7 +30,7 @@ fn times_count_from_the_moment_in_which_the_process_first_sees_a_pod() {
 }
 
 #[test]
-fn a_nomination_counts_from_its_decision_on_for_its_own_application_and_for_others() {
+fn a_nomination_counts_for_all_applications_as_soon_as_it_is_decided() {
     let mut memory = ExchangeMemory::default();
     let patch = PodPatch::Status(json!({"status": {"nominatedNodeName": "n1"}}));
     let nominate = Action::PatchPod { name: "e1".to_owned(), uid: "e1".to_owned(), patch };
@@ -42,15 +42,15 @@ fn a_nomination_counts_from_its_decision_on_for_its_own_application_and_for_othe
         recalled.of_others.under_way.into_iter().collect::<Vec<_>>()
     };
     assert_eq!(of_other(&mut memory), ["n1"]);
-    // The watch reports it.
+    // The watch reports the nomination.
     let reported = executor("e1", &json!({"gate": GATE, "nominated": "n1"}));
     let recalled = decided(&mut memory, reported, &[], 3, &[]).unwrap();
     assert_eq!(recalled.waits, waits("e1", 0, None));
     assert_eq!(of_other(&mut memory), Vec::<String>::new());
 }
 
-/// Returns what is recalled of an application with this executor while pods of others block it, and decides on
-/// `actions`.
+/// Returns what is recalled for the application `own` with this executor while `others`, pods of other applications,
+/// may block it. Then notes `actions` as decided.
 fn decided(
     memory: &mut ExchangeMemory,
     executor: PodSummary,

@@ -1,4 +1,4 @@
-//! Proves that the modules of a crate form no circles. Cargo proves that for the crates.
+//! Proves that the modules of a crate do not depend on each other in a cycle. Cargo proves that for crates.
 
 use crate::{
     architecture::{code, sources},
@@ -7,7 +7,7 @@ use crate::{
 use std::iter;
 
 #[test]
-fn modules_form_no_circles() {
+fn modules_of_a_crate_form_no_cycles() {
     for (source, files) in sources() {
         let read = |file: &PathBuf| {
             let path = file.strip_prefix(&source).unwrap().with_extension("");
@@ -17,12 +17,12 @@ fn modules_form_no_circles() {
             let lines: Vec<_> = code(&text).map(|(_, line)| line).collect();
             (names.collect::<Vec<_>>().join("::"), lines.join("\n"))
         };
-        assert_eq!(in_circles(&files.iter().map(read).collect()), "", "{}", source.display());
+        assert_eq!(in_cycles(&files.iter().map(read).collect()), "", "{}", source.display());
     }
 }
 
 #[test]
-fn a_planted_circle_is_found() {
+fn a_planted_cycle_is_found() {
     let modules = [
         ("crate", "pub use b::Y;"),
         ("crate::a", "use crate::{\n    Y,\n};"),
@@ -30,15 +30,17 @@ fn a_planted_circle_is_found() {
         ("crate::c", "use crate::a;"),
     ];
     let modules = modules.map(|(module, code)| (module.to_owned(), code.to_owned()));
-    assert_eq!(in_circles(&modules.into()), "a, b");
+    assert_eq!(in_cycles(&modules.into()), "a, b");
 }
 
-/// The code of each module, by its path; or each path that a module imports, by the path that it gets there.
+/// The code of each module by the module's path; or each path that a module imports, by the path under which it is
+/// known in that module.
 type Modules = BTreeMap<String, String>;
 
-/// Returns the names of the modules that are in circles, or between two. The files of a folder are one module for all
-/// others, and its `mod.rs` may use and be used by the others of the folder.
-fn in_circles(modules: &Modules) -> String {
+/// Returns the names of the modules that are in a cycle, or on a path between two cycles. For modules outside of a
+/// folder, the files of the folder count as one module. The folder's `mod.rs` may use the other files of the folder,
+/// and be used by them.
+fn in_cycles(modules: &Modules) -> String {
     let (mut imported, mut uses) = (Modules::new(), BTreeMap::<String, BTreeSet<String>>::new());
     for (module, code) in modules {
         for path in imports(code) {
@@ -62,8 +64,8 @@ fn in_circles(modules: &Modules) -> String {
     uses.into_keys().collect::<Vec<_>>().join(", ").replace("crate::", "")
 }
 
-/// Returns the module that defines what `module` calls `path`, also if another module has imported it for others. Returns
-/// `module` itself for what another crate defines.
+/// Returns the module that defines what `module` calls `path`, even if `module` gets it through another module's
+/// re-export. Returns `module` itself for what another crate defines.
 fn home(module: &str, path: &str, modules: &Modules, imported: &Modules) -> String {
     let mut module = module.to_owned();
     for name in path.split("::") {
@@ -79,7 +81,7 @@ fn home(module: &str, path: &str, modules: &Modules, imported: &Modules) -> Stri
     module
 }
 
-/// Returns the words and paths in `code`, with those that it imports in groups.
+/// Returns the words and paths in `code`, including the paths that it imports in braces.
 fn paths(code: &str) -> BTreeSet<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let words = code.split(|c| !is_word(c) && c != ':').filter(|word| !word.ends_with(':'));

@@ -1,5 +1,5 @@
 //! Proves that the operator and the client library continue after the API server has been unreachable for a minute, and
-//! that nothing is taken for an API server that does not answer although it does.
+//! that the operator's liveness probe does not fail while the API server answers.
 
 use crate::apiserver::{
     client::goes_on_after_a_quiet_minute_and_a_lost_connection, outage::goes_on_after, prelude::*,
@@ -7,12 +7,12 @@ use crate::apiserver::{
 use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
-/// The longest time that the operator may take afterwards to do all the work that has been left undone.
+/// Maximum time until the operator has done all pending work after the outage.
 const RESUMED_WITHIN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn an_operator_that_was_cut_off_in_any_way_goes_on() {
+async fn an_operator_continues_after_any_kind_of_outage() {
     for (line, how) in [
         (Line::Refused, "refused"),
         (Line::Silent, "silent"),
@@ -31,14 +31,14 @@ async fn an_operator_that_was_cut_off_in_any_way_goes_on() {
 
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
-async fn a_program_that_waits_goes_on() {
+async fn a_waiting_client_program_continues_after_an_outage() {
     goes_on_after_a_quiet_minute_and_a_lost_connection().await;
     println!("soak: a program that waits goes on after a quiet minute and after a lost connection");
 }
 
-/// The kubelet restarts an operator whose liveness probe fails, and the liveness probe fails once a watch has been silent
-/// for five minutes. What the operator asks for while a driver waits for its image must not look like such a watch after
-/// the driver is gone.
+/// The kubelet restarts an operator whose liveness probe fails, and the liveness probe fails once a watch has been
+/// silent for five minutes. The requests of the operator while a driver waits for its image must not count as such a
+/// watch after the driver is gone.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn an_operator_stays_alive_after_a_driver_has_waited_for_its_image() {
