@@ -117,9 +117,9 @@ fn joined(words: &[&str], count: usize) -> impl Iterator<Item = String> {
     (0..count).map(move |_| (0..2 + below(5)).map(|_| words[below(words.len())]).collect())
 }
 
-/// Adds environment variables made of `filler` until the annotations of the contract have [`LARGEST`] bytes on pods of
-/// `role`. The bytes are spread over several variables, because one variable with all of them would be too long for a
-/// process.
+/// Adds environment variables made of `filler` until the annotations by which the webhook customizes pods of `role` have
+/// [`LARGEST`] bytes. The bytes are spread over several variables, because one variable with all of them would be too
+/// long for a process.
 pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
     const VARIABLES: usize = 5;
     let section = role.as_str();
@@ -140,7 +140,7 @@ pub(crate) fn fill(application: &mut Value, role: Role, filler: &str) {
     assert_eq!(annotated(application, role), LARGEST);
 }
 
-/// Returns the number of bytes that the annotations of the contract have on a pod of `role`.
+/// Returns the number of bytes of the annotations by which the webhook customizes a pod of `role`.
 fn annotated(application: &Value, role: Role) -> usize {
     let mut application: SparkApplication = serde_json::from_value(application.clone()).unwrap();
     // The annotations contain the uid of the application, and every uid has this length.

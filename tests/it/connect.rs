@@ -158,7 +158,7 @@ struct Step {
     executors: Option<BTreeMap<String, i32>>,
     objects: Option<Vec<Value>>,
     refusal: Option<String>,
-    /// The parts of [`Story::summary`] that matter. Null is for what must be missing.
+    /// The expected parts of [`Story::summary`]. Null is for fields that must be missing.
     #[serde(default)]
     expect: Map<String, Value>,
 }
@@ -174,7 +174,7 @@ struct WrittenServer {
 }
 
 impl Story {
-    /// Applies what changes in a step.
+    /// Applies the changes of a step to the SparkConnect and to the observed state.
     fn sees(&mut self, step: &Step) {
         if let Some(spec) = &step.edit {
             self.edit(spec);

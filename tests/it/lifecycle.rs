@@ -77,7 +77,7 @@ struct Seen {
     strays: BTreeMap<String, Value>,
     /// The submission pods, by their names.
     submission_pods: BTreeMap<String, Value>,
-    /// The pods that hold room for executors, by their names.
+    /// The placeholders, pods that reserve room for executors, by their names.
     placeholders: BTreeMap<String, Value>,
     /// Placeholders and executors of another application, by their names.
     elsewhere: BTreeMap<String, Value>,
@@ -88,7 +88,7 @@ struct Seen {
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
     mount_failure: Option<String>,
-    /// What the API server says about the executors: `accepted`, or reason and message of its refusal.
+    /// The API server's answer to the trial creation of an executor: `accepted`, or reason and message of its refusal.
     executor_trial: Option<String>,
     /// The time since the status was last written.
     recorded: Option<SignedDuration>,

@@ -1,5 +1,5 @@
 //! Proves that `helm upgrade` turns a release of Kubeflow's chart into one of this chart, that applications continue,
-//! and that rollback and uninstallation leave what they should.
+//! and that rollback and uninstallation delete only what they should.
 
 use super::{
     Installed, application, followed, handover::run_documented, install_alone, log, native::python_job, pod,

@@ -38,7 +38,7 @@ fn a_client_works_with_a_server_that_is_killed_suspended_resumed_and_deleted() {
     assert!(sparkctl(&["connect", "log", "notebook"], 0).contains("SparkConnectServer"));
     assert!(sparkctl(&["connect", "log", "notebook", "--executor", "all"], 0).starts_with("[1] "));
 
-    // The same port of this machine leads to the next server.
+    // The local port of `sparkctl connect open` leads to the next server as well.
     kubectl(&["delete", "pod", "notebook-server", "--grace-period=1"]);
     is_ready_after(1);
     assert!(client(&address).starts_with("rows: 100 14\n"));

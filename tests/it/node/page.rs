@@ -1,4 +1,4 @@
-//! Proves that the page leads a user from a failure to its cause and its cure, and shows the log and the UI of a driver.
+//! Proves that the page leads a user from a failure to its cause and its fix, and shows the log and the UI of a driver.
 
 use super::{
     apply, browser::Browser, install_alone, log, native::python_job, sparkctl::spawn, state_is, until,

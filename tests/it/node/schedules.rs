@@ -1,5 +1,5 @@
-//! Proves that a schedule runs a job when somebody asks for that, and keeps as many runs as its spec allows. That it runs
-//! jobs at their times is in `apiserver::schedules`.
+//! Proves that a schedule runs a job when it is triggered, and keeps as many runs as its spec allows. That it runs jobs
+//! at their times is proved in `apiserver::schedules`.
 
 use super::{APPLICATIONS, apply, followed, install, listed, log, until, until_event};
 use crate::apiserver::prelude::*;

@@ -32,7 +32,7 @@ fn create_and_log_follow_successive_drivers_without_output_of_sidecars() {
 
     let terminal = Terminal::new(110, 30);
     terminal.types(&format!("sparkctl create --delete --logs {}; echo \"code $?\"", file.display()));
-    // The line about the wait is shown, and disappears.
+    // The line about the wait is shown first, and disappears later.
     terminal.until(|screen| screen.contains(" waiting for the driver of retried: "));
     let said = sparkctl(&["log", "retried", "--follow"], 0);
     assert_eq!(said.lines().filter(|line| *line == "exiting with 3").count(), 2, "{said}");

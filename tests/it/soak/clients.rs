@@ -176,7 +176,7 @@ const RUN: &str = "once";
 /// of its own.
 struct Airflow {
     home: PathBuf,
-    /// The application from which the DAGs start, as JSON.
+    /// The application that the DAGs submit, each with its changes, as JSON.
     application: String,
 }
 

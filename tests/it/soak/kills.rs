@@ -83,7 +83,7 @@ async fn an_operator_killed_at_random_starts_one_driver_for_each_application() {
     namespace.has_no_submission().await;
 }
 
-/// The same without `spark-submit`, with ten times as many applications, since each takes only milliseconds.
+/// The same with native submission, and with ten times as many applications, since each takes only milliseconds.
 #[tokio::test]
 #[ignore = "takes minutes: make soak"]
 async fn an_operator_killed_at_random_creates_every_object_once() {

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// The tabs of a driver with streams, and what each of them shows of it.
+/// The tabs of a driver with streams, each with words that it shows.
 const TABS: [(&str, &str); 8] = [
     ("Jobs", "Completed Jobs"),
     ("Stages", "Completed Stages"),

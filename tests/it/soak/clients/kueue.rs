@@ -89,7 +89,7 @@ fn kueue_deactivates_an_application_limits_its_time_and_places_its_pods() {
     make_queue("tests", &json!({}));
     is_deactivated_and_active_again();
     is_suspended_after_its_maximum_execution_time();
-    // Kueue wants labels for a flavor with a topology, and adds them to the pods as well.
+    // Kueue requires labels of a flavor with a topology, and adds them to the pods' node selectors.
     make(&[("Topology", "nodes", json!({"spec": {"levels": [{"nodeLabel": HOSTNAME}]}}))]);
     make_queue("placed", &json!({"nodeLabels": {"kubernetes.io/os": "linux"}, "topologyName": "nodes"}));
     is_placed();
