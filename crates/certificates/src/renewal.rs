@@ -82,7 +82,7 @@ pub enum Step {
 pub enum Reason {
     #[error("there was none")]
     Missing,
-    #[error("leaf or key could not be read, or the key was not the leaf's")]
+    #[error("the certificate or its key could not be read, or they did not match")]
     LeafUnreadable,
     #[error("the leaf was not for {}", .0.join(", "))]
     LeafLacks(Vec<String>),
@@ -96,7 +96,7 @@ pub enum Reason {
     LeafDue,
     #[error("two thirds of the CA's life were over")]
     CaDue,
-    #[error("the CA's key was not there, or not one that can be used here")]
+    #[error("the CA's key was missing or of an unsupported type")]
     CaCannotSign,
     #[error("the new CA is trusted by now")]
     CaTrusted,

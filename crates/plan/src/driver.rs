@@ -7,7 +7,7 @@ use pods::{Phase, PodSummary};
 use std::time::Duration;
 use submission::{monitoring, run::SubmissionId};
 
-/// The relation of the pod with the driver's name to the run that is about to be submitted.
+/// To whom the existing pod with the driver's name belongs, seen from the run that is about to be submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// The pod is the driver of this run. The operator follows this pod and creates no other driver.

@@ -90,8 +90,8 @@ events! {
     /// Returns the event for an application that another operator has submitted. `lacking` lists the customizations that
     /// the executors of its driver do not get.
     pub(super) taken_over(name, lacking) = new(Warning, "SparkApplicationTakenOver", "TakeOver"):
-        "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack {lacking}; \
-         to give it to them, let the application end, or edit its spec, which runs it anew";
+        "SparkApplication {name} was submitted by another operator: executors that its driver creates from now on lack {lacking}; \
+         to give it to them, let the application end, or edit its spec, which starts a new run";
     pub(super) application_suspending(name) = new(Warning, "SparkApplicationSuspending", "Suspend"):
         "SparkApplication {name} is suspending";
     pub(super) application_suspended(name) = new(Warning, "SparkApplicationSuspended", "Suspend"):

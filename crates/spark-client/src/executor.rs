@@ -24,12 +24,12 @@ use api::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Returns the model.
+/// Returns the executor pod that Spark's driver would create for this submission, as far as it is known before.
 ///
 /// # Errors
 ///
-/// When Spark would refuse the submission or the executors' settings, or when only the JVM knows a value: see
-/// [`NotNative`].
+/// When Spark would refuse the submission or the executors' settings, or when a value can only be computed by running
+/// Spark: see [`NotNative`].
 pub fn executor(submission: &Submission) -> Result<Value, NotNative> {
     let (context, _) = super::context(submission)?;
     let read = |text: &String| serde_json::from_str(text).ok();

@@ -110,7 +110,7 @@ impl Pass<'_> {
         let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
         let (held, what) = match submission {
             Submission::Waiting(why) => (why.as_ref().or(unmounted.as_ref()), "is about to start"),
-            Submission::Leaving => (None, "is being deleted, and made anew when it is gone"),
+            Submission::Leaving => (None, "is being deleted, and is created again when it is gone"),
             _ => (None, "spark-submit is running"),
         };
         let what = held.map_or(what, String::as_str);

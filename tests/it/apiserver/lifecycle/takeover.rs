@@ -166,8 +166,8 @@ async fn what_executors_lack_is_reported_once(namespace: &Namespace) {
         .collect();
     let note = |name: &str| {
         format!(
-            "SparkApplication {name} was submitted by another operator: executors that its driver makes from now on lack \
-             env, tolerations; to give it to them, let the application end, or edit its spec, which runs it anew"
+            "SparkApplication {name} was submitted by another operator: executors that its driver creates from now on lack \
+             env, tolerations; to give it to them, let the application end, or edit its spec, which starts a new run"
         )
     };
     let mut notes: Vec<_> = told.iter().map(|event| &*event[3]).collect();
@@ -180,7 +180,8 @@ async fn what_executors_lack_is_reported_once(namespace: &Namespace) {
     );
 }
 
-/// Returns the applications that are to be drained, as `sparkctl` lists them, and its complaints.
+/// Returns standard output and standard error of `sparkctl list --needs-drain`, which lists the applications that have to
+/// end before the takeover.
 fn listed() -> [String; 2] {
     let output = program::run(sparkctl_program(), &["list", "--needs-drain", "-n", "drained"], "");
     assert!(output.status.success(), "{output:?}");
