@@ -11,7 +11,7 @@ pub fn line(text: &str) -> String {
     printable(&text.replace(['\t', '\n', '\r'], " "))
 }
 
-/// Returns untrusted text with its line breaks, each line as [`line`] returns it.
+/// Returns untrusted text with its line breaks, each line as [`line()`] returns it.
 pub fn lines(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
