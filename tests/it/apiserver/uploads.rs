@@ -88,7 +88,7 @@ async fn a_created_application_names_its_uploaded_files() {
     of_the_same_name["metadata"]["name"] = json!("pi");
     of_the_same_name["spec"]["template"]["hadoopConfigMap"].take();
     let (code, said) = create(&[], &of_the_same_name);
-    assert!(code == 1 && said.contains("pi-hadoop-config, which is that of SparkApplication pi"), "{said}");
+    assert!(code == 1 && said.contains("pi-hadoop-config, which belongs to SparkApplication pi"), "{said}");
     assert!(namespace.list::<ScheduledSparkApplication>().await.is_empty());
     namespace.apply(&schedule);
     let (code, said) = create_of("by-hand", &["--from", "nightly"], "");
