@@ -21,7 +21,7 @@ use kube::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
 use spark_operator_client::patience::{GRACE, in_time};
-use std::{io, sync::Arc};
+use std::sync::Arc;
 use tokio::task::JoinHandle;
 
 /// The maximum size of one answer, in bytes. An object has up to 1.5 MB, which is etcd's limit, an ordinary application
@@ -208,7 +208,8 @@ where
 }
 
 fn too_large() -> kube::Error {
-    kube::Error::ReadEvents(io::Error::other("an object is larger than etcd stores"))
+    let status = Status::failure("An object is too large for this page.", "RequestEntityTooLarge");
+    kube::Error::Api(status.with_code(413).boxed())
 }
 
 #[cfg(test)]
@@ -244,6 +245,19 @@ mod tests {
         for task in crowd {
             task.abort();
         }
+    }
+
+    #[tokio::test]
+    async fn an_object_that_is_too_large_is_not_reported_as_an_api_server_that_cannot_be_reached() {
+        let service = tower::service_fn(|_: http::Request<Body>| async {
+            Ok::<_, Infallible>(http::Response::new(Answer::from(vec![b' '; LARGEST + 1])))
+        });
+        let reader = Reader { client: Client::new(service, "default"), party: "one".into() };
+        let refusal = Refusal::from(reader.list("/", ListParams::default(), 1, |_| ()).await.unwrap_err());
+        assert_eq!(
+            (refusal.status, &*refusal.words),
+            (StatusCode::BAD_REQUEST, "An object is too large for this page.")
+        );
     }
 
     #[test]
