@@ -93,7 +93,7 @@ impl NamedOrSchedule {
     }
 }
 
-/// Requests another run of applications. If an application has not ended, its present run is ended first.
+/// Requests another run of applications. The operator starts it when the present run has ended.
 pub(super) async fn rerun(cluster: &Cluster, which: &Named) -> anyhow::Result<()> {
     let patch = patch_with_time(annotation::RERUN);
     patched::<SparkApplication>(cluster, &which.names, &patch, "is to run again").await
