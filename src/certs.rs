@@ -81,7 +81,7 @@ async fn rotate(shared: &SharedSecret, wish: Wish) -> anyhow::Result<String> {
         Step::AddCa(_) => format!("{ca}. {trusted}"),
         Step::MakeAll(why) => format!("{ca}; {leaf}, since {why}. {served}"),
         Step::Keep(_) | Step::DropOldCas => {
-            "a new CA is on its way already, and a new leaf with it.".to_owned()
+            "a new CA is being rolled out already, and a new certificate with it.".to_owned()
         }
     };
     Ok(format!("{title}: {done}\n"))

@@ -114,7 +114,7 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
     names.extend(has_more.then(|| "others".to_owned()));
     ensure!(
         names.is_empty(),
-        "this operator does not serve SparkConnects (--enable-spark-connect=false), so that nothing would look after {}: delete \
+        "this operator does not serve SparkConnects (--enable-spark-connect=false), so that no controller would manage {}: delete \
          them, or let it serve them (in the chart sparkConnect.enable=true); with --leave-spark-connects (in the chart \
          hook.leaveSparkConnects=true) they and their servers stay as they are",
         names.join(", ")
@@ -183,7 +183,7 @@ mod tests {
             (refusal(404), ""),
             (refusal(403), "; allow the account to list sparkconnects in all namespaces, or pass --leave"),
             (refusal(500), "; try again, or pass --leave"),
-            (of(&["a", "b"], "more"), "nothing would look after team-a/a, team-a/b, others: delete"),
+            (of(&["a", "b"], "more"), "no controller would manage team-a/a, team-a/b, others: delete"),
         ] {
             let answers = tower::service_fn(move |request: Request<Body>| {
                 assert_eq!(request.uri().path(), "/apis/sparkoperator.k8s.io/v1alpha1/sparkconnects");

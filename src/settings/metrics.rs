@@ -29,8 +29,7 @@ pub struct MetricsSettings {
     #[arg(long, value_name = "PREFIX", default_value = "", hide_default_value = true)]
     pub metrics_prefix: Prefix,
 
-    /// The labels of applications that these metrics have too; `namespace` is the namespace, unless a label is called
-    /// so
+    /// The labels of applications that these metrics have too; `namespace` is always the application's namespace
     #[arg(long, value_name = "LABEL", value_delimiter = ',')]
     pub metrics_labels: Vec<Label>,
 

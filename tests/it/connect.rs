@@ -526,7 +526,7 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
         found.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let said = |old: Option<&SparkConnect>, new: &SparkConnect| said_of("requests.cpu", "3", old, new);
-    let expected = "ResourceQuota team: requests.cpu: the SparkConnect asks for 3 (server 1, 2 executors 1 each); of 3, 1 are \
+    let expected = "ResourceQuota team: requests.cpu: the SparkConnect requests 3 (server 1, 2 executors 1 each); of 3, 1 are \
                     used and 2 left: lower spec.executor.instances, or cores of server and executor, or what their templates ask \
                     for, or wait until others have ended";
     assert_eq!(said(None, &connect(json!({}))), [expected]);
@@ -536,7 +536,7 @@ fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
         "executor": {"instances": 0}, "server": {"template": {"spec": {"containers": [container]}}},
     });
     let large = said(None, &connect(large));
-    assert!(large[0].contains("asks for 3 (server 3); of 3, "), "{large:?}");
+    assert!(large[0].contains("requests 3 (server 3); of 3, "), "{large:?}");
     let limited = said_of("limits.memory", "1Gi", None, &connect(json!({})));
     let advice =
         ": lower spec.executor.instances, or memory of server and executor, or what their templates ask for";

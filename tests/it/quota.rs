@@ -23,7 +23,7 @@ fn the_needs_of_an_application_are_the_requests_and_limits_of_its_pods() {
         let said = said(None, &application(&spec, &Value::Null), &[quota]);
         assert_eq!(said.len(), asked.len(), "{case}: {said:#?}");
         for (key, amount) in &asked {
-            let expected = format!("ResourceQuota nothing: {key}: the application asks for {amount}; of 0, ");
+            let expected = format!("ResourceQuota nothing: {key}: the application requests {amount}; of 0, ");
             assert!(
                 said.iter().any(|said| said.starts_with(&expected)),
                 "{case}: no `{expected}` in {said:#?}"
@@ -67,7 +67,7 @@ fn quota_that_the_current_run_uses_is_free_for_the_run_after_an_edit() {
         assert_eq!(said(state), Vec::<String>::new(), "{state}");
     }
     // The driver has ended, but executors still exist.
-    let expected = "ResourceQuota team: pods: the application asks for 3 (driver 1, 2 executors 1 each); of 5, 3 are used by others and 2 \
+    let expected = "ResourceQuota team: pods: the application requests 3 (driver 1, 2 executors 1 each); of 5, 3 are used by others and 2 \
                     left: lower spec.executor.instances, or wait until others have ended";
     assert_eq!(said("FAILED"), [expected]);
     // An older version may have stored an application that is not valid today.
@@ -120,7 +120,7 @@ fn a_submission_pod_needs_room_beside_the_driver() {
     ] {
         let said = said(None, &by_pod(executor_memory), &[room("2Gi")]);
         let expected = format!(
-            "ResourceQuota team: requests.memory: the application asks for {expected}; of 2Gi, 0 are used and 2Gi left: "
+            "ResourceQuota team: requests.memory: the application requests {expected}; of 2Gi, 0 are used and 2Gi left: "
         );
         assert!(said.len() == 1 && said[0].starts_with(&expected), "{said:#?}");
     }
@@ -153,7 +153,7 @@ fn how_much_of_a_quota_is_left_is_reported_only_if_that_is_wanted() {
         let environment = SubmissionEnvironment::default();
         said_with(None, &application, std::slice::from_ref(&team), &environment, false)
     };
-    let expected = "ResourceQuota team: requests.cpu: the application asks for 5 (driver 1, 2 executors 2 each); that is more than there is \
+    let expected = "ResourceQuota team: requests.cpu: the application requests 5 (driver 1, 2 executors 2 each); that is more than there is \
         left (`kubectl describe resourcequota team`): lower spec.executor.instances, or cores or coreRequest of driver and \
         executor, or wait until others have ended";
     assert_eq!(said(json!({"executor": {"cores": 2}})), [expected]);
@@ -171,7 +171,7 @@ fn the_admins_spark_defaults_count_towards_the_quota() {
     let application = two_executors(spec.as_object().unwrap(), &Value::Null);
     let quota = quota(&json!({"name": "team", "hard": {"requests.memory": "5Gi"}}));
     let said = said_with(None, &application, &[quota], &environment, true);
-    let asked = "the application asks for 5632Mi (driver 1536Mi, 2 executors 2Gi each)";
+    let asked = "the application requests 5632Mi (driver 1536Mi, 2 executors 2Gi each)";
     assert!(said[0].contains(asked), "{said:?}");
 }
 

@@ -15,15 +15,15 @@ impl Snapshot {
         for (count, help) in [
             (Count::Began, "New applications that the operator has begun to handle"),
             (Count::Submitted, "Submissions that created a driver, those of retries and re-runs included"),
-            (Count::SubmissionFailed, "Submissions that have failed, those that were tried again included"),
+            (Count::SubmissionFailed, "Submissions that have failed, including those that were retried"),
             (Count::Succeeded, "Applications that have become COMPLETED"),
-            (Count::Failed, "Applications that have become FAILED, without those that are tried again"),
+            (Count::Failed, "Applications that have become FAILED, without those that are retried"),
         ] {
             let counted = numbers(applications, |of| of.counts[count as usize]);
             text.family(count.as_str(), "counter", help, counted);
         }
 
-        let help = "Runs and submissions that were tried again, by cause";
+        let help = "Runs and submissions that were retried, by cause";
         let retries = applications.iter().flat_map(|(values, (_, of))| {
             Retry::ALL.map(|retry| {
                 let cause = Some(("cause", retry.as_str().to_owned()));

@@ -22,7 +22,7 @@ impl Registration {
     /// gauge of the number of differences in `registry`.
     pub(super) fn new(expected: Vec<Value>, registry: &mut Registry) -> Self {
         let differences = Gauge::default();
-        let help = "In how many ways the installed webhook configurations differ from what the flags want";
+        let help = "In how many ways the installed webhook configurations differ from what the flags require";
         registry.register("spark_operator_webhook_registration_differences", help, differences.clone());
         Self { expected, logged: Mutex::default(), differences }
     }

@@ -29,7 +29,7 @@ impl GatewayMetrics {
         registry.register("spark_operator_connect_gateway_connections", help, open.clone());
         let help = "Connections that are held until their servers answer";
         registry.register("spark_operator_connect_gateway_held_connections", help, held.clone());
-        let help = "Bytes that were passed on, by their direction";
+        let help = "Bytes that were forwarded, by direction";
         registry.register("spark_operator_connect_gateway_bytes", help, bytes.clone());
         let help = "Reports to the operator that were sent while a client waited for its server";
         registry.register("spark_operator_connect_gateway_wakes", help, wakes.clone());

@@ -31,7 +31,7 @@ const WORDS: [(&str, &str); 13] = [
     ("spec.executor.image", "the image of the container in spec.executor.template"),
     ("spec.executor.serviceAccount", "serviceAccountName in spec.executor.template"),
     ("an application runs in its own namespace", "a server runs in its own namespace"),
-    ("the application asks for", "the SparkConnect asks for"),
+    ("the application requests", "the SparkConnect requests"),
     ("(driver ", "(server "),
     ("cores or coreRequest of", "cores of"),
     ("memory or memoryOverhead of", "memory of"),

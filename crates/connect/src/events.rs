@@ -20,5 +20,5 @@ pub(super) const NO_PORT: (&str, &str) = (
 
 /// Returns the event about an object other than the server's pod that the API server has refused.
 pub fn not_applied(why: &str) -> Event {
-    Event::new(Severity::Warning, FAILED, "Apply", format!("{why}; it is tried again"))
+    Event::new(Severity::Warning, FAILED, "Apply", format!("{why}; the operator retries it"))
 }

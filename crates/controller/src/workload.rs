@@ -166,7 +166,7 @@ impl Collector for Workloads {
         let failed = |of: &Workload| of.failed.clone();
         let help = "Reconciles that have failed";
         self.family(encoder, "controller_runtime_reconcile_errors", help, failed)?;
-        let help = "Reconciles that have failed and are not tried again: none";
+        let help = "Reconciles that have failed and are not retried: none";
         let none = |_: &Workload| ConstCounter::new(0_u64);
         self.family(encoder, "controller_runtime_terminal_reconcile_errors", help, none)?;
         let help = "Reconciles that have hit a bug of the operator";
@@ -182,7 +182,7 @@ impl Collector for Workloads {
         self.family(encoder, "workqueue_queue_duration_seconds", help, |of| of.waited.clone())?;
         let help = "Events after which an object was to be reconciled, also if it was in the queue already";
         self.family(encoder, "workqueue_adds", help, |of| of.adds.clone())?;
-        self.family(encoder, "workqueue_retries", "Reconciles that are tried again", failed)?;
+        self.family(encoder, "workqueue_retries", "Reconciles that are retried", failed)?;
 
         let waiting = |of: &Workload| ConstGauge::new(of.read(|state| state.waits().count()) as f64);
         self.family(encoder, "workqueue_depth", "Objects that wait for their reconcile", waiting)?;

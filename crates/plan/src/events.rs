@@ -78,7 +78,7 @@ events! {
         "SparkApplication {name} is started again after a pause of {pause} s, since its last runs ended within 10 s: \
          restartPolicy.type Always is for long-running applications";
     pub(super) spec_edited(name) = new(Normal, "SparkApplicationSpecUpdateProcessed", "Invalidate"):
-        "the spec of SparkApplication {name} was edited: its run ends, and it is submitted anew";
+        "the spec of SparkApplication {name} was edited: its run ends, and a new run is submitted";
     /// Returns the event for an edit that leaves the run alone, in Kubeflow's word for it.
     pub(super) template_renewed(name) = new(Normal, "SparkApplicationWebhookFieldsUpdated", "Renew"):
         "the spec of SparkApplication {name} was edited: its run continues, and executors that its driver creates from now on follow the edit";
@@ -115,7 +115,7 @@ events! {
     /// Returns the event for an object that belongs to a run in addition to its pods and could not be created.
     /// `meanwhile` says what the application does until the object exists.
     pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
-        "{why}; it is tried again, and {meanwhile}";
+        "{why}; the operator retries it, and {meanwhile}";
     /// Returns the event for a SparkApplication or ScheduledSparkApplication that cannot be read. Sent by the controller,
     /// since only the controller receives such objects.
     pub invalid(error) = new(Warning, "InvalidObject", "Read"):
@@ -123,7 +123,7 @@ events! {
     /// Returns the event for a SparkApplication or ScheduledSparkApplication that the operator could not handle because of
     /// a bug in the operator.
     pub panicked(bug) = new(Warning, "OperatorBug", "Reconcile"):
-        "{bug}; it tries again, and everything else goes on: please report it with this object";
+        "{bug}; it tries again, and everything else continues: please report it with this object";
 }
 
 /// The `meanwhile` of [`not_made`] for an object without which the application runs, too.

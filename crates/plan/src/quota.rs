@@ -210,7 +210,7 @@ impl<'a> Limit<'a> {
         };
         let wait = if says_numbers && asked > hard { "" } else { ", or wait until others have ended" };
         let (asked, parts, less) = (self.words(asked), self.parts(claim), self.less(claim));
-        let why = format!("the application asks for {asked} ({parts}); {room}: {less}{wait}");
+        let why = format!("the application requests {asked} ({parts}); {room}: {less}{wait}");
         Some(Invalid { field: format!("ResourceQuota {name}: {}", self.key), why })
     }
 

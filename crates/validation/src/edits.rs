@@ -101,7 +101,7 @@ pub fn effect_on_run(old: &SparkApplication, new: &SparkApplication) -> Option<S
     let edits = differences(old, new);
     let warnings = [
         (Effect::EndsRun, "ends this run and starts another"),
-        (Effect::NextExecutor, "is for the next executor, and this run goes on"),
+        (Effect::NextExecutor, "is for the next executor, and this run continues"),
     ];
     warnings.into_iter().find_map(|(effect, what)| {
         let mut fields = edits.iter().filter(|edit| edit.effect == effect);

@@ -37,9 +37,9 @@ async fn an_application_that_exceeds_its_quota_is_refused(
     quota: &Quota,
 ) {
     let create = ["create", "--dry-run=server", "--namespace", namespace.name, "-f", "-"];
-    let no_room = "ResourceQuota team: pods: the application asks for 4 (driver 1, 3 executors 1 each); of 5, 2 are used and 3 left: \
+    let no_room = "ResourceQuota team: pods: the application requests 4 (driver 1, 3 executors 1 each); of 5, 2 are used and 3 left: \
                    lower spec.executor.instances, or wait until others have ended; \
-                   ResourceQuota team: requests.memory: the application asks for 5632Mi (driver 1408Mi, 3 executors 1408Mi each); of 8Gi, \
+                   ResourceQuota team: requests.memory: the application requests 5632Mi (driver 1408Mi, 3 executors 1408Mi each); of 8Gi, \
                    3Gi are used and 5Gi left: lower spec.executor.instances, or memory or memoryOverhead of driver and executor, or wait \
                    until others have ended";
     assert_eq!(
@@ -76,7 +76,7 @@ async fn an_application_that_exceeds_its_quota_is_refused(
         server
     };
     let refused = calls::tried_in(namespace.name, &server(4)).unwrap_err();
-    let asked = "ResourceQuota team: pods: the SparkConnect asks for 5 (server 1, 4 executors 1 each); of 5, 1 are used and 4 left: ";
+    let asked = "ResourceQuota team: pods: the SparkConnect requests 5 (server 1, 4 executors 1 each); of 5, 1 are used and 4 left: ";
     assert!(refused.contains(asked), "{refused}");
     calls::tried_in(namespace.name, &server(3)).unwrap();
 
@@ -101,7 +101,7 @@ async fn spark_defaults_count_and_nothing_is_admitted_if_they_cannot_be_read() {
 
     fs::write(directory.join("spark-defaults.conf"), "spark.executor.memoryOverhead 1g\n").unwrap();
     let refused = tried().unwrap_err();
-    let asked = "requests.memory: the application asks for 5504Mi (driver 1408Mi, 2 executors 2Gi each); that is more than there is left";
+    let asked = "requests.memory: the application requests 5504Mi (driver 1408Mi, 2 executors 2Gi each); that is more than there is left";
     assert!(refused.contains(asked), "{refused}");
     let said = answer_to_a_stranger(&namespace, &of_executors(2)).await;
     assert!(said.contains(asked) && !said.contains("8Gi") && !said.contains("3Gi"), "{said}");

@@ -26,7 +26,7 @@ async fn pods_are_admitted_while_leaf_and_ca_are_replaced() {
     let said = certs(&["rotate", "--ca"]);
     assert!(said.contains("new CA, valid until") && said.contains("drop the old one"), "{said}");
     let said = certs(&["rotate"]);
-    assert!(said.contains("a new CA is on its way already"), "{said}");
+    assert!(said.contains("a new CA is being rolled out already"), "{said}");
     eventually("the old CA is not trusted any more", async || {
         let now = bundle();
         seen(now == ca() && cas(&now) == 1 && now != first_ca, cas(&now))

@@ -41,7 +41,7 @@ pub(super) async fn a_budget_that_cannot_be_created_blocks_no_application(namesp
     let budget = namespace.get::<PodDisruptionBudget>("pi-driver").await;
     namespace.apply(&application("pi", &json!({"driverPodDisruptionBudget": true})));
     running(namespace, "pi", 1).await;
-    let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; it is tried again, \
+    let note = "PodDisruptionBudget pi-driver already exists and is not this application's: delete it; the operator retries it, \
                 and the application runs on";
     reported(namespace, note).await;
     kubelet::ends(namespace, "pi-driver", 0).await;
