@@ -252,7 +252,11 @@ fn render_reads_standard_input_and_every_application_and_schedule_in_it() {
     let (names, text) = headings(&["--namespace", "team"]);
     assert_eq!(names, ["team/one", "team/two", "team/three-xxxxx", "team/four-00000000"]);
     assert_eq!(documents(&text).len(), 4 * 4);
-    assert!(text.contains("\n# The schedule makes it, with the time instead of zeros in its name.\n"));
+    assert!(
+        text.contains(
+            "\n# The schedule creates this application; the time replaces the zeros in its name.\n"
+        )
+    );
     assert!(text.contains("\n# The cluster replaces the xxxxx in its name.\n"));
     assert_eq!(headings(&[]).0[0], "default/one");
 }

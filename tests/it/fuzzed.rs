@@ -185,7 +185,7 @@ pub fn items(bytes: &[u8]) {
     read::<Service>(&list);
 }
 
-/// Returns the items of a list that can be read.
+/// Parses a list. Returns its items without those that cannot be parsed.
 fn read<K: DeserializeOwned + Resource<DynamicType = ()> + Clone>(list: &str) -> Vec<K> {
     let list: ObjectList<Lenient<K>> = serde_json::from_str(list).expect("a list is read");
     let [first, item, last] = &list.items[..] else { panic!("{} items", list.items.len()) };

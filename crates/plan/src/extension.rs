@@ -8,8 +8,8 @@ use pods::PodSummary;
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
-/// The greatest number of actions about executors and about the pods of an extension in one plan, and of pods that one
-/// plan creates. An application with a thousand of them must not make other applications wait.
+/// Three limits for one plan: the number of executors that are deleted, of an extension's actions about pods, and of the
+/// pods that an extension creates. An application with a thousand of them must not make other applications wait.
 pub const AT_ONCE: usize = 100;
 
 /// A feature that changes how applications are run. Each function is pure. None has a default, so that the compiler

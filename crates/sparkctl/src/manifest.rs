@@ -343,7 +343,7 @@ fn complete(metadata: &mut ObjectMeta) -> Option<&'static str> {
 fn of_schedule(object: &Value, files: Files) -> anyhow::Result<Read> {
     let schedule = ScheduledSparkApplication::deserialize(object)?;
     let findings = validation::examine_schedule(&schedule, None, Duration::ZERO, files);
-    let remark = "The schedule makes it, with the time instead of zeros in its name.";
+    let remark = "The schedule creates this application; the time replaces the zeros in its name.";
     let run = validation::shortest_named_run(&schedule);
     Ok((Subject::Application(run.into()), findings, Some(remark)))
 }

@@ -42,7 +42,7 @@ pub(super) fn either(text: &str) -> Result<Either, String> {
     application(text).map(|name| Either { name, is_schedule })
 }
 
-/// Reads the name of the schedule to create an application from. File names are refused with a hint, because kubectl's
+/// Parses the name of the schedule to create an application from. File names are refused with a hint, because kubectl's
 /// -f names a file.
 pub(super) fn template(text: &str) -> Result<String, String> {
     if text == STDIN || [".yaml", ".yml", ".json"].iter().any(|end| text.ends_with(end)) {

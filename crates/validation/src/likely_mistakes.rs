@@ -22,7 +22,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
             "without effect: the settings of Spark begin with `spark.`, in small letters"
         }
         _ if !is_of_spark => {
-            "no setting of Spark, without effect: write one of Hadoop into hadoopConf, one of metrics into monitoring"
+            "is not a setting of Spark, ignored: write one of Hadoop into hadoopConf, one of metrics into monitoring"
         }
         "spark.shuffle.service.enabled" if value.eq_ignore_ascii_case("true") => {
             "there is no shuffle service on Kubernetes, and executors end without it: take it out, shuffleTracking replaces it"
@@ -37,14 +37,14 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
             "`$(…)` and `${env:…}` are not replaced there: the driver's JVM gets them as they are"
         }
         _ if has_variable && !is_note(key) && !is_expanded(key) => {
-            "nobody replaces `$(…)`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+            "`$(…)` is not replaced: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
         }
         _ if is_of_hadoop && has_reference => "Hadoop does not replace `${env:…}`: write `${env.NAME}`",
         _ if has_shell_variable(value) && is_expanded(key) => {
-            "nobody replaces `$NAME` there: write `$(NAME)` for a variable in the pod's env"
+            "`$NAME` is not replaced there: write `$(NAME)` for a variable in the pod's env"
         }
         _ if has_shell_variable(value) && !is_note(key) => {
-            "nobody replaces `$NAME`: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
+            "`$NAME` is not replaced: write `${env:NAME}` where Spark reads it, `${env.NAME}` where Hadoop does"
         }
         _ => return None,
     })

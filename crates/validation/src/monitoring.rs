@@ -41,7 +41,8 @@ pub(super) fn exposure(subject: &Subject) {
         && !scheme.contains('/')
     {
         let path = path.trim_start_matches('/');
-        let why = format_args!("is no path, and no JVM starts: write the path alone, `/{path}`");
+        let why =
+            format_args!("is not a file path, so that no JVM would start: write the path alone, `/{path}`");
         subject.refuse("monitoring.prometheus.jmxExporterJar", why);
     }
     rules::check("PrometheusSpec", &json!(prometheus), &mut |field, why| {

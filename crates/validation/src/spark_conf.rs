@@ -136,7 +136,8 @@ pub(super) fn unknown(subject: &Subject) {
             Some(format!("{}{meant}", submit_conf::KUBERNETES_PREFIX))
         };
         let instead = advice(subject, || instead_of(subject, setting).or_else(similar));
-        subject.warn(property(key), format_args!("no setting of Spark {line}, without effect{instead}"));
+        subject
+            .warn(property(key), format_args!("is not a setting of Spark {line}, ignored{instead}"));
     }
 }
 

@@ -74,7 +74,7 @@ pub enum SeenDriver {
     Pod { pod: Pod, name: u8, complete: bool },
 }
 
-/// An action as the model represents it.
+/// An action of the operator, reduced to what the model compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Submit {

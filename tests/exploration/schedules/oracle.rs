@@ -36,7 +36,7 @@ pub struct Seen {
     pub has_pods: bool,
 }
 
-/// An action as the model represents it.
+/// An action of the operator, reduced to what the model compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Start(usize),

@@ -79,7 +79,7 @@ pub(super) async fn an_object_as_kubeflow_stores_it(namespace: &Namespace) -> Va
     stored
 }
 
-/// Asserts that an operator has changed nothing but the status. The driver does not exist, so there is a change to write.
+/// Asserts that an operator has changed the status alone. The driver does not exist, so that there is a status to write.
 pub(super) async fn is_kept_but_for_its_status(namespace: &Namespace, stored: &Value) {
     let failed = namespace.reaches("everything", "FAILED").await;
     assert_eq!(failed["spec"], stored["spec"]);
