@@ -136,8 +136,7 @@ pub(super) fn unknown(subject: &Subject) {
             Some(format!("{}{meant}", submit_conf::KUBERNETES_PREFIX))
         };
         let instead = advice(subject, || instead_of(subject, setting).or_else(similar));
-        subject
-            .warn(property(key), format_args!("is not a setting of Spark {line}, ignored{instead}"));
+        subject.warn(property(key), format_args!("is not a setting of Spark {line}, ignored{instead}"));
     }
 }
 
