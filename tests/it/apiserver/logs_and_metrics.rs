@@ -97,9 +97,11 @@ async fn metrics_count_submissions_reviews_and_writes(namespace: &Namespace, ope
     let patches = "rest_client_requests_total{code=\"200\",method=\"PATCH\",";
     let written = text.lines().find(|line| line.starts_with(patches)).unwrap_or_else(|| panic!("{text}"));
     let written: u32 = written.rsplit_once(' ').unwrap().1.parse().unwrap();
+    // A change that leaves the state as it is, like the Service of the web UI of `pi`, is written a second after the state,
+    // which only a slow test waits for.
     assert!(
-        (3..=8).contains(&written),
-        "{written}: three states, four reports of pods, and maybe the caBundle"
+        (3..=9).contains(&written),
+        "{written}: three states, four reports of pods, and maybe the caBundle and the web UI"
     );
     // A test in `node` checks the text with Prometheus' own parser.
     let families: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
