@@ -261,12 +261,16 @@ impl Pass<'_> {
     }
 
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
-    /// Removes the finalizer from a driver whose outcome is recorded or no longer needed.
+    /// Removes the finalizer from a driver whose outcome is recorded or no longer needed. The driver may be that of a
+    /// deleted application of the same name: if no operator was running at the time of that deletion, nothing else
+    /// releases it, and this application would wait for its end for ever.
     fn keep_or_release(&self, plan: &mut Plan) {
-        let Some(pod) = self.driver() else { return };
+        let driver = self.seen.driver.pod().filter(|pod| pod.is_of_application(self.name()));
+        let Some(pod) = driver else { return };
         let recorded = self.status.submission_id.as_deref().unwrap_or_default();
         let is_followed = self.application.state().is_followed()
             && !suspension::is_leaving(&plan.status)
+            && pod.is_controlled_by(self.uid())
             && pod.is_of(Role::Driver, recorded);
         // The admin may have turned the protection off in the meantime.
         let is_wanted = is_followed && self.policy.protects_driver_outcome;
