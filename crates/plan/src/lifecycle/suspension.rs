@@ -1,8 +1,8 @@
 //! Handles SUSPENDING and SUSPENDED: no pod of the application runs while `spec.suspend` is true.
 
-use super::{Cause, EVENTUALLY, Pass, SOON, history, launch::reset};
+use super::{Cause, EVENTUALLY, Edit, Pass, SOON, has_ended, history, launch::reset};
 use crate::{Action, Driver, Plan, events, extension::AT_ONCE};
-use api::{SparkApplicationStatus, State, label};
+use api::{ExecutorState, SparkApplicationStatus, State, label};
 use kube_core::ResourceExt;
 
 /// Whether the run is recorded as suspended and its pods are being deleted while the state is still RUNNING: see
@@ -19,10 +19,22 @@ impl Pass<'_> {
         self.application.labels().contains_key(label::QUEUE_NAME)
     }
 
+    /// Whether the application begins or continues to be suspended. One that has ended has nothing to suspend. If the run
+    /// has succeeded and no other run follows, that is recorded first: otherwise a resumption would repeat the run.
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
-        // An application that has ended has nothing to suspend.
-        let runs = !matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
+        let is_over =
+            matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);
+        let has_succeeded = state == State::Succeeding && self.retry_of_success().is_none()
+            || state.is_followed() && self.has_succeeded();
+        let runs = !is_over && (self.edit == Edit::Material || !has_succeeded);
         self.application.spec.suspend == Some(true) && runs || is_leaving(&self.status)
+    }
+
+    /// Whether the driver of the recorded run has succeeded, also if its pod does not exist any more.
+    fn has_succeeded(&self) -> bool {
+        let driver = self.seen.driver.pod().or(self.seen.departed.as_deref());
+        let own = driver.filter(|pod| pod.is_controlled_by(self.uid()));
+        own.is_some_and(|pod| has_ended(self.application, pod) && pod.state() == ExecutorState::Completed)
     }
 
     /// Begins a suspension, which is completed even if the application is resumed meanwhile. The state of an
