@@ -7,17 +7,21 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectM
 use kube::{Resource, ResourceExt};
 use plan::{Action, lifecycle};
 use pods::{Controller, PodSummary};
+use std::time::Duration;
 use tracing::{info, warn};
 
+/// The pause before the next attempt after a failure.
+const AGAIN: Duration = Duration::from_secs(60);
+
 impl Context {
-    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure Kubernetes
-    /// deletes the pods later, and a driver that has the operator's finalizer is released when the operator starts the
-    /// next time.
+    /// Deletes or releases the pods of an application that is being deleted, or is gone. Returns the pause before the
+    /// next attempt after a failure: Kubernetes deletes the pods later, but only the operator can remove its finalizer
+    /// from a driver, and the watch of pods may have nothing more to report.
     ///
     /// In a namespace that this operator does not drive, another operator may drive applications. In such a namespace,
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
-    pub(super) async fn delete_or_release_pods(&self, key: &Key) {
+    pub(super) async fn delete_or_release_pods(&self, key: &Key) -> Option<Duration> {
         let (namespace, name) = key;
         self.source.cluster.pods.forget(key);
         let mut pods: Vec<_> = self.source.cluster.pods.of(key).0.into_values().collect();
@@ -31,11 +35,13 @@ impl Context {
         // Pods that are being deleted already, or never belonged to an application, change often; no request is sent
         // for them.
         if actions(&pods, None).is_empty() {
-            return;
+            return None;
         }
         let left = |error: Error| {
             warn!(namespace, name, %error, "the pods of a deleted application are left to Kubernetes");
+            Some(AGAIN)
         };
+        let mut again = None;
         // Another application may have the name by now.
         let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
         let there = applications.metadata(name).await;
@@ -59,21 +65,21 @@ impl Context {
                 Err(error) if error.is_unanswered() => return left(error),
                 Err(error) => {
                     driver.controller = None;
-                    left(error);
+                    again = left(error);
                 }
             }
         }
         for action in actions(&pods, there.as_ref().map(Resource::meta)) {
             if let Err(error) = execute::about_pods(&self.source.cluster.client, namespace, action).await {
-                // A hundred requests without an answer would take an hour. The watch of pods reports the pods that are
-                // left.
+                // A hundred requests without an answer would take an hour.
                 let is_over = error.is_unanswered();
-                left(error);
+                again = left(error);
                 if is_over {
                     break;
                 }
             }
         }
+        again
     }
 
     /// Stops driving an application in a namespace that is not chosen, or that another operator drives. The pods
@@ -215,6 +221,21 @@ mod tests {
         has_pods(&context, [driver("pi-driver")]);
         context.delete_or_release_pods(&pi("theirs")).await;
         assert_eq!(sent(&requests), [APPLICATION]);
+    }
+
+    /// In an earlier version, such a driver kept the finalizer until the operator was restarted.
+    #[tokio::test]
+    async fn a_release_that_has_failed_is_tried_again() {
+        for (code, again) in [(503, Some(AGAIN)), (200, None)] {
+            let client = api_server(move |request| {
+                let code = if request.method().as_str() == "PATCH" { code } else { 404 };
+                ready((code, json!({"kind": "Status", "status": "Failure", "code": code})))
+            });
+            let setup = Setup::of_tests(client, "ours");
+            let context = Context::new(Cluster::new(&setup, reflector::store().0), setup);
+            has_pods(&context, [driver("pi-driver")]);
+            assert_eq!(context.delete_or_release_pods(&pi("theirs")).await, again, "{code}");
+        }
     }
 
     /// In an earlier version, each refusal counted as success, so that a driver that still had the finalizer was

@@ -24,13 +24,11 @@ impl Reconciler for Context {
     }
 
     /// Deletes or releases the pods of an application that is gone, also if another application has its name by now.
-    async fn prepare(&self, key: &Key) {
+    async fn prepare(&self, key: &Key) -> Option<Duration> {
         // In this order: an application leaves the cache before it is recorded as departed.
         let has_departed = self.departed.lock().remove(key);
         let is_gone = self.source.cluster.application(&key.0, &key.1).is_none();
-        if is_gone || has_departed {
-            self.delete_or_release_pods(key).await;
-        }
+        if is_gone || has_departed { self.delete_or_release_pods(key).await } else { None }
     }
 
     /// Lets a new application that has to be fetched wait until there is room for its submission, so that it is not
@@ -49,9 +47,9 @@ impl Reconciler for Context {
     }
 
     /// Deletes or releases the pods of an application. Kubernetes deletes them too, because the application is their owner.
-    async fn end(&self, application: &SparkApplication) {
+    async fn end(&self, application: &SparkApplication) -> Option<Duration> {
         self.forget(&application.uid().unwrap_or_default());
-        self.delete_or_release_pods(&key(application)).await;
+        self.delete_or_release_pods(&key(application)).await
     }
 
     /// Observes an application, decides, acts, and records the result. Returns the time until the next reconcile if

@@ -41,9 +41,10 @@ pub(super) trait Reconciler: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 
-    /// Runs before an object is read from the cache, also if no object with this key exists any more.
-    fn prepare(&self, _key: &Key) -> impl Future<Output = ()> + Send {
-        future::ready(())
+    /// Runs before an object is read from the cache, also if no object with this key exists any more. Returns the pause
+    /// before the next attempt if something could not be done; it counts if no object with this key exists.
+    fn prepare(&self, _key: &Key) -> impl Future<Output = Option<Duration>> + Send {
+        future::ready(None)
     }
 
     /// Returns how long an object has to wait before it is read; `None` if it need not wait.
@@ -63,10 +64,10 @@ pub(super) trait Reconciler: Send + Sync + 'static {
     }
 
     /// Handles an object that is being deleted. By default its note is removed, and Kubernetes deletes the objects that
-    /// it owns.
-    fn end(&self, object: &Self::Kind) -> impl Future<Output = ()> + Send {
+    /// it owns. Returns the pause before the next attempt if something could not be done.
+    fn end(&self, object: &Self::Kind) -> impl Future<Output = Option<Duration>> + Send {
         self.source().memory.forget(&object.uid().unwrap_or_default());
-        future::ready(())
+        future::ready(None)
     }
 }
 
@@ -157,10 +158,10 @@ pub(super) async fn work<R: Reconciler>(of: &Arc<R>, stop: &CancellationToken) {
 /// Reconciles an object as the cache has it; an object that is too large for the cache is fetched. Returns the time
 /// until the next reconcile if nothing changes before; `None` to wait for a change.
 async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
-    of.prepare(key).await;
+    let again = of.prepare(key).await;
     let (namespace, name) = key;
     let Source { cluster, queue, cache, memory } = of.source();
-    let watched = cache.get(&ObjectRef::new(name).within(namespace))?;
+    let Some(watched) = cache.get(&ObjectRef::new(name).within(namespace)) else { return again };
     let watched = &*watched;
     let (now, kind, uid) = (super::now(), R::Kind::kind(&()), watched.uid().unwrap_or_default());
     let span = info_span!(
@@ -182,8 +183,7 @@ async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         }
         let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
         if object.meta().deletion_timestamp.is_some() {
-            of.end(&object).await;
-            return Ok(None);
+            return Ok(of.end(&object).await);
         }
         if memory.have_newer(&object) {
             debug!("the cache has not seen our last write yet");
