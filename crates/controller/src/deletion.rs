@@ -291,6 +291,24 @@ mod tests {
         assert_eq!(seen.len(), children.len(), "no child is requested twice");
     }
 
+    /// In an earlier version, an application whose ConfigMap a policy protects was SUCCEEDING for ever.
+    #[tokio::test]
+    async fn a_child_that_a_policy_protects_does_not_keep_a_run_from_ending() {
+        let owned = json!({"metadata": {"name": "conf", "uid": "c", "ownerReferences": [
+            {"apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "pi", "uid": "u"},
+        ]}});
+        for (code, is_done) in [(400, true), (403, true), (422, true), (500, false)] {
+            let there = owned.clone();
+            let client = api_server(move |request| {
+                let refusal = json!({"kind": "Status", "status": "Failure", "code": code});
+                ready(if request.method().as_str() == "GET" { (200, there.clone()) } else { (code, refusal) })
+            });
+            let children = [ObjectKind::CONFIG_MAP.named("conf".to_owned())];
+            let done = crate::objects::delete(&client, "ours", "u", &children).await;
+            assert_eq!(done.is_ok(), is_done, "{code}");
+        }
+    }
+
     /// In an earlier version, memory grew with every driver in the namespaces of other operators.
     #[tokio::test]
     async fn drivers_in_namespaces_of_other_operators_are_forgotten() {

@@ -179,7 +179,9 @@ pub(super) fn name_taken(child: &ObjectKey) -> String {
 }
 
 /// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
-/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have created it.
+/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have created it,
+/// and so is one that a webhook (400) or a policy (422) protects, because the run has to end: Kubernetes deletes it
+/// with the application.
 pub(super) async fn delete(
     client: &Client,
     namespace: &str,
@@ -187,7 +189,7 @@ pub(super) async fn delete(
     children: &[ObjectKey],
 ) -> Result<(), kube::Error> {
     let delete = async |child: &ObjectKey| match delete_owned(client, namespace, owner, child).await {
-        Err(kube::Error::Api(status)) if status.is_forbidden() => {
+        Err(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code) => {
             warn!(kind = %child.kind, name = child.name, %status, "not deleted");
             Ok(())
         }
