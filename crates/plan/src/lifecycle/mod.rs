@@ -189,7 +189,9 @@ impl Pass<'_> {
         let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
         let is_urgent = state != self.application.state() || status == self.status;
-        let rest = self.seen.recorded.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
+        // If the clock was set back since the last write, nothing is collected until it has caught up.
+        let last = self.seen.recorded.filter(|at| *at <= self.now);
+        let rest = last.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
         if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
             return self.stay(Some(rest));
         }
