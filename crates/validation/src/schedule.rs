@@ -89,6 +89,7 @@ pub(super) fn check(
         "concurrencyPolicy": spec.concurrency_policy,
         "successfulRunHistoryLimit": spec.successful_run_history_limit,
         "failedRunHistoryLimit": spec.failed_run_history_limit,
+        "startingDeadlineSeconds": spec.starting_deadline_seconds,
     });
     rules::check("Schedule", &given, &mut |field, what| findings.warn(format_args!("spec{field}"), what));
     // Kueue resumes applications in a queue.
