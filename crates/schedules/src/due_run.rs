@@ -12,6 +12,9 @@ use std::{collections::BTreeMap, fmt::Display, time::Duration};
 /// minutes. Without this limit, a schedule whose runs start faster than they end would create more and more
 /// applications.
 const MOST_UNFINISHED: usize = 50;
+/// The maximum pause before the pods of a deleted application are looked up again. Each time, the pods of the namespace
+/// are listed, and the pods of a lost node stay until somebody deletes the node.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {
     /// Whether at most one application of the schedule may run at a time.
@@ -62,7 +65,11 @@ impl Pass<'_> {
             // If no application has to end first, the run waits for pods of a deleted application, or for a run that
             // this plan starts.
             if is_replacing || running.is_empty() {
-                plan.wake = Some(SOON);
+                let waited = match occasion {
+                    Occasion::Slot(slot) => between(*slot, self.now),
+                    Occasion::Trigger(_) => Duration::ZERO,
+                };
+                plan.wake = Some((waited / 8).clamp(SOON, LONGEST_PAUSE));
             }
             return false;
         } else if running.len() >= MOST_UNFINISHED {
