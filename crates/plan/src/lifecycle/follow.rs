@@ -72,7 +72,9 @@ impl Pass<'_> {
             && let Some(budget) = auxiliary::budget(self.application, name, self.policy)
         {
             plan.actions.push(Action::Make(vec![budget]));
-            plan.wake = Some(SOON);
+            // The API server may refuse it as long as the run lasts.
+            let again = driver::age(pod, self.now).clamp(SOON, EVENTUALLY);
+            plan.wake = plan.wake.into_iter().chain([again]).min();
         }
         plan
     }
