@@ -309,6 +309,25 @@ mod tests {
         }
     }
 
+    /// In an earlier version, only the log said why such an application stayed SUSPENDING.
+    #[tokio::test]
+    async fn a_pod_that_a_policy_protects_is_reported() {
+        let requests = Requests::default();
+        let recorded = Arc::clone(&requests);
+        let client = api_server(move |request| {
+            recorded.lock().push(format!("{} {}", request.method(), request.uri().path()));
+            let code = if request.method().as_str() == "DELETE" { 400 } else { 201 };
+            ready((code, json!({"kind": "Status", "status": "Failure", "message": "denied", "code": code})))
+        });
+        let setup = Setup::of_tests(client, "theirs");
+        let context = Context::new(Cluster::new(&setup, reflector::store().0), setup);
+        let application: SparkApplication = from_value(application()).unwrap();
+        let delete = Action::DeletePod { name: "pi-driver".to_owned(), uid: "d1".to_owned() };
+        execute::execute(&context, &application, delete).await.unwrap_err();
+        let events = "POST /apis/events.k8s.io/v1/namespaces/theirs/events";
+        assert_eq!(sent(&requests), ["DELETE /api/v1/namespaces/theirs/pods/pi-driver", events]);
+    }
+
     /// In an earlier version, memory grew with every driver in the namespaces of other operators.
     #[tokio::test]
     async fn drivers_in_namespaces_of_other_operators_are_forgotten() {

@@ -71,7 +71,19 @@ pub(super) async fn execute(
             info!("deleted: its time to live is over");
         }
         action @ (Action::DeletePod { .. } | Action::PatchPod { .. } | Action::ProtectDriver { .. }) => {
-            about_pods(&context.source.cluster.client, &namespace, action).await?;
+            let cluster = &context.source.cluster;
+            let is_deletion = matches!(action, Action::DeletePod { .. });
+            let done = about_pods(&cluster.client, &namespace, action).await;
+            if let Err(Error::Api { what, source }) = &done
+                && let kube::Error::Api(status) = &**source
+                && is_deletion
+                && objects::is_refused(status)
+            {
+                let why = format!("{what} failed: {}", status.message);
+                let event = events::not_made(why, "the application waits");
+                cluster.send_event(application, &run_of(application), &event, super::now()).await;
+            }
+            done?;
         }
     }
     Ok(ControlFlow::Continue(()))

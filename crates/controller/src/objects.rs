@@ -6,7 +6,7 @@ use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt, core::Status};
 use plan::extension::{Extensions, Obstacle};
 use serde_json::Value;
 use std::time::Duration;
@@ -189,7 +189,7 @@ pub(super) async fn delete(
     children: &[ObjectKey],
 ) -> Result<(), kube::Error> {
     let delete = async |child: &ObjectKey| match delete_owned(client, namespace, owner, child).await {
-        Err(kube::Error::Api(status)) if [400, 403, 422].contains(&status.code) => {
+        Err(kube::Error::Api(status)) if is_refused(&status) => {
             warn!(kind = %child.kind, name = child.name, %status, "not deleted");
             Ok(())
         }
@@ -235,6 +235,11 @@ where
     let pauses =
         ExponentialBuilder::new().with_min_delay(PAUSE).with_max_delay(LONGEST_PAUSE).without_max_times();
     call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "request is retried")).await
+}
+
+/// Whether the operator may not do this, or a webhook (400) or a policy (422) of the cluster refuses it.
+pub(super) fn is_refused(status: &Status) -> bool {
+    [400, 403, 422].contains(&status.code)
 }
 
 fn is_owned(there: &Metadata, owner: &str) -> bool {
