@@ -96,14 +96,23 @@ impl InstallationSettings {
 
     /// Returns the namespaces in which applications are driven and pods are customized.
     pub fn namespaces(&self) -> Namespaces {
-        Namespaces::new(self.namespaces.iter().cloned(), self.namespace_selector.clone())
+        let given = self.values("namespaces").into_iter().flatten();
+        let names = given.filter_map(|name| namespace(name.to_str()?).ok());
+        Namespaces::new(names, self.namespace_selector.clone())
+    }
+
+    /// Returns the values of a flag as they were given, if it was given. As in Kubeflow's operator, `--namespaces=` gives
+    /// no value, so that it chooses nothing beside another value or --namespace-selector.
+    fn values(&self, flag: &str) -> Option<impl Iterator<Item = &OsStr>> {
+        let occurrences = self.given.0.get_raw_occurrences(flag)?;
+        Some(occurrences.filter(|values| !values.clone().eq([""])).flatten())
     }
 
     /// Returns the flags that produce these settings, without those that have their default.
     pub fn arguments(&self) -> Vec<String> {
         let flags = Self::augment_args(clap::Command::new("run")).mut_args(usual);
         let given = |flag: &Arg| {
-            let values: Vec<_> = self.given.0.get_raw(flag.get_id().as_str())?.collect();
+            let values: Vec<_> = self.values(flag.get_id().as_str())?.collect();
             if flag.get_default_values() == values || values.iter().all(|value| value.is_empty()) {
                 return None;
             }

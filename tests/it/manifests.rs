@@ -387,6 +387,9 @@ fn the_webhook_is_called_in_the_namespaces_that_the_operator_works_in() {
         (vec!["--namespaces=\"\"", "--namespace-selector=team=data"], vec![]),
         (vec![named], vec![("", &names)]),
         (vec![labelled], vec![("", &labels)]),
+        // The Deployments of Kubeflow's kustomization have the empty flag, and patches append others.
+        (vec!["--namespaces=", labelled], vec![("", &labels)]),
+        (vec!["--namespaces=", named], vec![("", &names)]),
         (vec![named, labelled], vec![("", &names), ("labelled.", &labels)]),
     ] {
         let objects = printed(&flags);

@@ -26,7 +26,8 @@ pub(super) enum OnClash {
 /// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
 /// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
-/// `entries` have the same key, only the last one is added.
+/// `entries` have the same key, only the last one is added, except under [`OnClash::Append`]: then the first one is
+/// added too, unless it only repeats the last one.
 ///
 /// # Errors
 ///
@@ -52,7 +53,9 @@ pub(super) fn add(
     }
     let mut is_missing = vec![false; entries.len()];
     for (i, entry) in entries.iter().enumerate() {
-        if last[&*keys[i]] != i {
+        let latest = last[&*keys[i]];
+        let is_of_its_own = || matches!(on_clash, OnClash::Append) && !states(&entries[latest], entry);
+        if latest != i && !is_of_its_own() {
             continue;
         }
         let same_key = there.get(&keys[i]).map_or(&[][..], Vec::as_slice);
