@@ -79,19 +79,22 @@ pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
         return Ok(());
     }
     let verbs: Vec<_> = others.into_iter().chain(tolerable).flat_map(|(_, verbs)| verbs).collect();
-    let advice = advice(&needs.settings);
+    let advice = advice(needs);
     ensure!(verbs.is_empty(), "the operator's account may not {}; {advice}", verbs.join(", "));
     Ok(())
 }
 
-/// Returns the advice that names the command which grants every permission needed under these settings.
-fn advice(settings: &InstallationSettings) -> String {
+/// Returns the advice that names the command which grants every permission that is needed.
+fn advice(Needs { places, settings, .. }: &Needs) -> String {
     if settings.half.is_some() {
         // The accounts of the halves are those of the chart.
         return "run: helm upgrade, with the chart of this version and rbac.create=true for both halves"
             .to_owned();
     }
-    let flags = settings.arguments().iter().fold(String::new(), |flags, flag| {
+    // With another namespace, the command would bind the roles to an account there, and take them from this one.
+    let namespace = Some(&places.secret_namespace).filter(|namespace| *namespace != manifests::NAMESPACE);
+    let namespace = namespace.map(|namespace| format!("--namespace={namespace}"));
+    let flags = settings.arguments().into_iter().chain(namespace).fold(String::new(), |flags, flag| {
         // A label selector can contain characters that a shell would interpret.
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
@@ -278,6 +281,19 @@ mod tests {
         }
         assert_eq!(asked(&["--namespaces=a"], "watch namespaces"), 0);
         assert_eq!(asked(&["--namespaces=a"], "watch pods"), 0, "no permission on pods of the whole cluster");
+    }
+
+    /// In an earlier version, an operator in a namespace of another name lost its rights by the command that it named.
+    #[test]
+    fn the_command_that_grants_permissions_has_the_namespace_of_the_operator() {
+        let mut needs = needs(&["--namespaces=a", "--namespace-selector=team in (data)"]);
+        let command = |namespace: &str| {
+            let flags = "--namespaces=a '--namespace-selector=team in (data)'";
+            format!("run: spark-operator manifests rbac {flags}{namespace} | kubectl apply --filename -")
+        };
+        assert_eq!(advice(&needs), command(" --namespace=ours"));
+        needs.places.secret_namespace = manifests::NAMESPACE.to_owned();
+        assert_eq!(advice(&needs), command(""));
     }
 
     #[test]

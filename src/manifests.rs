@@ -7,8 +7,8 @@ use crate::settings::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-/// The operator's namespace in the files under `manifests/`.
-const NAMESPACE: &str = "spark-operator";
+/// The operator's namespace in the files under `manifests/`, and the default of `--namespace`.
+pub const NAMESPACE: &str = "spark-operator";
 /// The service account and the namespace of drivers in the files under `manifests/`.
 const DRIVERS: (&str, &str) = ("spark", "default");
 
