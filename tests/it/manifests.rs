@@ -77,6 +77,8 @@ fn the_flags_of_the_deployment_exist_and_its_ports_are_opened() {
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
     assert!(deployment["spec"]["replicas"] == 2 && settings.election.leader_election);
+    let links = &deployment["spec"]["template"]["spec"]["enableServiceLinks"];
+    assert_eq!(links, false, "a Service of the name spark-operator-webhook would set a flag");
     // By default kube-proxy changes its rules at most once in a second.
     assert!(
         deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
