@@ -171,6 +171,17 @@ fn an_installation_has_the_namespace_and_the_image_of_the_flags() {
     assert!(!objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
 }
 
+/// In an earlier version, the drivers of a team whose operator was in the team's namespace were refused.
+#[test]
+fn a_namespace_in_which_applications_run_does_not_enforce_the_level_of_the_operator() {
+    for (namespaces, level) in [("--namespaces=a,ours", Value::Null), ("--namespaces=a", json!("restricted"))]
+    {
+        let objects = printed(&["rbac", "--namespace=ours", namespaces]);
+        let labels = &one(&objects, "Namespace")["metadata"]["labels"];
+        assert_eq!(labels["pod-security.kubernetes.io/enforce"], level, "{namespaces}");
+    }
+}
+
 #[test]
 fn an_installation_that_enforces_quotas_may_list_them_and_has_the_flag() {
     let flag = "--enable-resource-quota-enforcement";
