@@ -55,9 +55,6 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- with int64 .maxTrackedExecutorPerApp }}
 - --max-tracked-executor-per-app={{ . }}
 {{- end }}
-{{- with .scheduledSparkApplicationTimestampPrecision }}
-- --scheduled-spark-application-timestamp-precision={{ . }}
-{{- end }}
 {{- if and (include "spark-operator.hasGate" (dict "root" $ "name" "DefaultTimeToLive")) (ge (int64 .defaultTimeToLiveSeconds) 0) }}
 - --default-time-to-live-seconds={{ int64 .defaultTimeToLiveSeconds }}
 {{- end }}
