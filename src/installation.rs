@@ -56,7 +56,8 @@ pub async fn version(client: &Client) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// When permissions are missing, with the verbs of all of them, or when the API server refuses a check.
+/// When permissions are missing, with the verbs of all of them. When the API server does not answer, or refuses a check: a
+/// [`kube::Error`], with a context.
 pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     let mut missing = Vec::new();
     for (namespace, needed) in needed(needs) {
@@ -110,7 +111,10 @@ async fn lacking(
     namespace: Option<&str>,
     mut needed: Vec<ResourceAttributes>,
 ) -> anyhow::Result<Vec<String>> {
-    let failed = |error: kube::Error| anyhow!("SelfSubjectAccessReview: {error}");
+    let failed = |error: kube::Error| {
+        let why = format!("SelfSubjectAccessReview: {error}");
+        anyhow::Error::new(error).context(why)
+    };
     let parameters = PostParams::default();
     if let Some(namespace) = namespace {
         let mut review = SelfSubjectRulesReview::default();
@@ -213,12 +217,25 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
+    use crate::{
+        admin::Readiness,
+        parts::{PERMISSIONS, Parts},
+        settings::{Command, Flags},
+    };
     use axum::http::{Request, Response};
     use clap::Parser;
     use kube::client::Body;
     use serde_json::json;
-    use std::convert::Infallible;
+    use std::{
+        convert::Infallible,
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+    use tokio_util::sync::CancellationToken;
 
     fn needs(flags: &[&str]) -> Needs {
         let arguments = ["run"].iter().chain(flags);
@@ -256,6 +273,34 @@ mod tests {
                 assert!(why.to_string().contains("before 1.28 it ignores the `matchConditions`"), "{why}");
             }
         }
+    }
+
+    /// In an earlier version, an operator was not ready for up to a minute after the API server had returned.
+    #[tokio::test(start_paused = true)]
+    async fn permissions_count_as_granted_while_the_api_server_does_not_answer() {
+        let is_up = Arc::new(AtomicBool::new(true));
+        let answers = Arc::clone(&is_up);
+        let api_server = tower::service_fn(move |_: Request<Body>| {
+            let is_up = answers.load(Ordering::Relaxed);
+            async move {
+                let allowed = json!({"status": {"allowed": true}}).to_string();
+                if is_up {
+                    Ok(Response::new(Body::from(allowed.into_bytes())))
+                } else {
+                    Err(io::Error::other("down"))
+                }
+            }
+        });
+        let client = Client::new(api_server, "default");
+        let readiness = Readiness::waiting_for([PERMISSIONS]);
+        let mut parts = Parts::new(&readiness, &CancellationToken::new(), Duration::ZERO);
+        parts.keep_installed(client.clone(), needs(&[]));
+        readiness.wait_for(&[PERMISSIONS]).await;
+        is_up.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(30 * 60)).await;
+        assert!(readiness.is_met(PERMISSIONS));
+        let error = permissions(&client, &needs(&[])).await.unwrap_err();
+        assert!(error.to_string().starts_with("SelfSubjectAccessReview: "), "{error}");
     }
 
     #[test]

@@ -216,9 +216,17 @@ impl Parts {
             keep.met(check, Arc::default()).await
         });
         let keep = Keep { longest_pause: CHECK_PERIOD, ..self.keep(PERMISSIONS) };
+        let readiness = self.readiness.clone();
         self.start("permissions", async move {
             let check = || async {
-                installation::permissions(&client, &needs).await.map(|()| PERMISSION_CHECK_PERIOD)
+                match installation::permissions(&client, &needs).await {
+                    // An API server that does not answer takes no permission away. The webhook, which needs this
+                    // condition, would otherwise be gone for up to a minute after the API server has returned.
+                    Err(error) if error.is::<kube::Error>() && readiness.is_met(PERMISSIONS) => {
+                        Ok(CHECK_PERIOD)
+                    }
+                    checked => checked.map(|()| PERMISSION_CHECK_PERIOD),
+                }
             };
             keep.met(check, Arc::default()).await
         });
