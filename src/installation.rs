@@ -100,7 +100,10 @@ fn advice(Needs { places, settings, .. }: &Needs) -> String {
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
     });
-    format!("run: spark-operator manifests rbac{flags} | kubectl apply --filename -")
+    // The chart can run both halves in one process too, with an account of another name.
+    format!(
+        "run: spark-operator manifests rbac{flags} | kubectl apply --filename -; or, with the chart: helm upgrade"
+    )
 }
 
 /// Returns those of `needed` that the operator's account does not have, in words. For a namespace, the answer to one request
@@ -334,7 +337,8 @@ mod tests {
         let mut needs = needs(&["--namespaces=a", "--namespace-selector=team in (data)"]);
         let command = |namespace: &str| {
             let flags = "--namespaces=a '--namespace-selector=team in (data)'";
-            format!("run: spark-operator manifests rbac {flags}{namespace} | kubectl apply --filename -")
+            let apply = "kubectl apply --filename -; or, with the chart: helm upgrade";
+            format!("run: spark-operator manifests rbac {flags}{namespace} | {apply}")
         };
         assert_eq!(advice(&needs), command(" --namespace=ours"));
         needs.places.secret_namespace = manifests::NAMESPACE.to_owned();
