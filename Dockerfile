@@ -18,7 +18,9 @@
 # The libraries that the operator is linked with, glibc and libgcc, and the files by which scanners for vulnerabilities know their
 # versions. An operator image on cc-debian12, the base image that has these libraries, is 10 MB larger.
 FROM docker.io/library/debian:bookworm-slim AS libraries
-RUN --mount=type=bind,from=binary,target=/binary mkdir -p /libraries/var/lib/dpkg/status.d \
+# The program is run once: one that was linked with a later glibc than Debian's fails here, and not in the cluster.
+RUN --mount=type=bind,from=binary,target=/binary /binary/spark-operator version \
+ && mkdir -p /libraries/var/lib/dpkg/status.d \
  && ldd /binary/spark-operator | grep --only-matching '/[^ ]*' | xargs cp --dereference --parents --target-directory=/libraries \
  && for package in libc6 libgcc-s1; do dpkg-query --status "$package" >"/libraries/var/lib/dpkg/status.d/$package"; done
 

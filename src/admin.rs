@@ -65,6 +65,11 @@ impl Readiness {
         })
     }
 
+    /// Returns whether the condition is met.
+    pub fn is_met(&self, condition: &'static str) -> bool {
+        self.0.borrow().get(condition) == Some(&None)
+    }
+
     /// Waits until all of `conditions` are met at once.
     pub async fn wait_for(&self, conditions: &[&'static str]) {
         let met = |state: &Conditions| conditions.iter().all(|condition| state.get(condition) == Some(&None));

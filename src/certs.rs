@@ -45,9 +45,11 @@ async fn existing(shared: &SharedSecret) -> anyhow::Result<Secret> {
 }
 
 async fn show(shared: &SharedSecret, configurations: &Configurations) -> anyhow::Result<String> {
-    let shown = Certificates::in_either_format(&existing(shared).await?);
+    let hooks = configurations.hooks();
+    let cas = hooks.first().and_then(|hook| hook.ca_bundle.as_deref()).unwrap_or_default();
+    let shown = Certificates::in_either_format(&existing(shared).await?, cas);
     let shown = shown.with_context(|| format!("{} holds no certificates", shared.title))?;
-    let (text, complaints) = report(&shown, &configurations.hooks(), now())?;
+    let (text, complaints) = report(&shown, &hooks, now())?;
     if complaints.is_empty() {
         return Ok(text);
     }

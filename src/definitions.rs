@@ -75,7 +75,7 @@ pub async fn apply(client: &Client) -> anyhow::Result<String> {
         ours.annotations_mut().insert(annotation::DEFINITION_VERSION.to_owned(), VERSION.to_owned());
         let name = ours.name_any();
         match timeout(ESTABLISHED_WITHIN, establish(&definitions, &ours)).await {
-            Ok(Ok(())) => applied += &format!("customresourcedefinition/{name} applied\n"),
+            Ok(Ok(done)) => applied += &format!("customresourcedefinition/{name} {done}\n"),
             Ok(Err(error)) => bail!("CustomResourceDefinition {name}: {error}"),
             Err(_) => bail!(
                 "CustomResourceDefinition {name} is applied, but the API server does not serve it: look at its conditions with \
@@ -122,16 +122,18 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the definition, and waits until the API server serves it.
+/// Writes the definition, and waits until the API server serves it. Returns what was done, in words.
 async fn establish(
     definitions: &Api<CustomResourceDefinition>,
     ours: &CustomResourceDefinition,
-) -> Result<(), kube::Error> {
+) -> Result<&'static str, kube::Error> {
     let name = ours.name_any();
+    let mut done = "applied";
     let mut definition = loop {
         let written = match definitions.get_opt(&name).await? {
             None => definitions.create(&PostParams::default(), ours).await,
             Some(installed) if is_later(installed.annotations().get(annotation::DEFINITION_VERSION)) => {
+                done = "left alone: a later version has written it";
                 Ok(installed)
             }
             Some(mut installed) => {
@@ -150,7 +152,7 @@ async fn establish(
         sleep(PAUSE).await;
         definition = definitions.get(&name).await?;
     }
-    Ok(())
+    Ok(done)
 }
 
 /// Returns whether a version is later than the version of this program. A text that is not a version is not later.

@@ -56,7 +56,8 @@ pub async fn version(client: &Client) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// When permissions are missing, with the verbs of all of them, or when the API server refuses a check.
+/// When permissions are missing, with the verbs of all of them. When the API server does not answer, or refuses a check: a
+/// [`kube::Error`], with a context.
 pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     let mut missing = Vec::new();
     for (namespace, needed) in needed(needs) {
@@ -79,24 +80,30 @@ pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
         return Ok(());
     }
     let verbs: Vec<_> = others.into_iter().chain(tolerable).flat_map(|(_, verbs)| verbs).collect();
-    let advice = advice(&needs.settings);
+    let advice = advice(needs);
     ensure!(verbs.is_empty(), "the operator's account may not {}; {advice}", verbs.join(", "));
     Ok(())
 }
 
-/// Returns the advice that names the command which grants every permission needed under these settings.
-fn advice(settings: &InstallationSettings) -> String {
+/// Returns the advice that names the command which grants every permission that is needed.
+fn advice(Needs { places, settings, .. }: &Needs) -> String {
     if settings.half.is_some() {
         // The accounts of the halves are those of the chart.
         return "run: helm upgrade, with the chart of this version and rbac.create=true for both halves"
             .to_owned();
     }
-    let flags = settings.arguments().iter().fold(String::new(), |flags, flag| {
+    // With another namespace, the command would bind the roles to an account there, and take them from this one.
+    let namespace = Some(&places.secret_namespace).filter(|namespace| *namespace != manifests::NAMESPACE);
+    let namespace = namespace.map(|namespace| format!("--namespace={namespace}"));
+    let flags = settings.arguments().into_iter().chain(namespace).fold(String::new(), |flags, flag| {
         // A label selector can contain characters that a shell would interpret.
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
     });
-    format!("run: spark-operator manifests rbac{flags} | kubectl apply --filename -")
+    // The chart can run both halves in one process too, with an account of another name.
+    format!(
+        "run: spark-operator manifests rbac{flags} | kubectl apply --filename -; or, with the chart: helm upgrade"
+    )
 }
 
 /// Returns those of `needed` that the operator's account does not have, in words. For a namespace, the answer to one request
@@ -107,7 +114,10 @@ async fn lacking(
     namespace: Option<&str>,
     mut needed: Vec<ResourceAttributes>,
 ) -> anyhow::Result<Vec<String>> {
-    let failed = |error: kube::Error| anyhow!("SelfSubjectAccessReview: {error}");
+    let failed = |error: kube::Error| {
+        let why = format!("SelfSubjectAccessReview: {error}");
+        anyhow::Error::new(error).context(why)
+    };
     let parameters = PostParams::default();
     if let Some(namespace) = namespace {
         let mut review = SelfSubjectRulesReview::default();
@@ -210,12 +220,25 @@ fn in_words(attributes: &ResourceAttributes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Command, Flags};
+    use crate::{
+        admin::Readiness,
+        parts::{PERMISSIONS, Parts},
+        settings::{Command, Flags},
+    };
     use axum::http::{Request, Response};
     use clap::Parser;
     use kube::client::Body;
     use serde_json::json;
-    use std::convert::Infallible;
+    use std::{
+        convert::Infallible,
+        io,
+        sync::{
+            Arc,
+            atomic::{AtomicBool, Ordering},
+        },
+        time::Duration,
+    };
+    use tokio_util::sync::CancellationToken;
 
     fn needs(flags: &[&str]) -> Needs {
         let arguments = ["run"].iter().chain(flags);
@@ -255,6 +278,34 @@ mod tests {
         }
     }
 
+    /// In an earlier version, an operator was not ready for up to a minute after the API server had returned.
+    #[tokio::test(start_paused = true)]
+    async fn permissions_count_as_granted_while_the_api_server_does_not_answer() {
+        let is_up = Arc::new(AtomicBool::new(true));
+        let answers = Arc::clone(&is_up);
+        let api_server = tower::service_fn(move |_: Request<Body>| {
+            let is_up = answers.load(Ordering::Relaxed);
+            async move {
+                let allowed = json!({"status": {"allowed": true}}).to_string();
+                if is_up {
+                    Ok(Response::new(Body::from(allowed.into_bytes())))
+                } else {
+                    Err(io::Error::other("down"))
+                }
+            }
+        });
+        let client = Client::new(api_server, "default");
+        let readiness = Readiness::waiting_for([PERMISSIONS]);
+        let mut parts = Parts::new(&readiness, &CancellationToken::new(), Duration::ZERO);
+        parts.keep_installed(client.clone(), needs(&[]));
+        readiness.wait_for(&[PERMISSIONS]).await;
+        is_up.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(30 * 60)).await;
+        assert!(readiness.is_met(PERMISSIONS));
+        let error = permissions(&client, &needs(&[])).await.unwrap_err();
+        assert!(error.to_string().starts_with("SelfSubjectAccessReview: "), "{error}");
+    }
+
     #[test]
     fn the_checked_permissions_have_the_namespaces_and_names_of_the_settings() {
         let needed: Vec<_> = needed(&needs(&[])).values().flatten().map(in_words).collect();
@@ -278,6 +329,20 @@ mod tests {
         }
         assert_eq!(asked(&["--namespaces=a"], "watch namespaces"), 0);
         assert_eq!(asked(&["--namespaces=a"], "watch pods"), 0, "no permission on pods of the whole cluster");
+    }
+
+    /// In an earlier version, an operator in a namespace of another name lost its rights by the command that it named.
+    #[test]
+    fn the_command_that_grants_permissions_has_the_namespace_of_the_operator() {
+        let mut needs = needs(&["--namespaces=a", "--namespace-selector=team in (data)"]);
+        let command = |namespace: &str| {
+            let flags = "--namespaces=a '--namespace-selector=team in (data)'";
+            let apply = "kubectl apply --filename -; or, with the chart: helm upgrade";
+            format!("run: spark-operator manifests rbac {flags}{namespace} | {apply}")
+        };
+        assert_eq!(advice(&needs), command(" --namespace=ours"));
+        needs.places.secret_namespace = manifests::NAMESPACE.to_owned();
+        assert_eq!(advice(&needs), command(""));
     }
 
     #[test]

@@ -7,8 +7,8 @@ use crate::settings::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::{Value, json};
 
-/// The operator's namespace in the files under `manifests/`.
-const NAMESPACE: &str = "spark-operator";
+/// The operator's namespace in the files under `manifests/`, and the default of `--namespace`.
+pub const NAMESPACE: &str = "spark-operator";
 /// The service account and the namespace of drivers in the files under `manifests/`.
 const DRIVERS: (&str, &str) = ("spark", "default");
 
@@ -85,6 +85,13 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_extensions = settings.extensions.roles().filter(|_| drives);
     let where_applications_run = where_applications_run.into_iter().filter_map(needed).chain(of_extensions);
     roles.extend(within_all(where_applications_run.flat_map(of_file).collect(), settings));
+    // Spark's pods would be refused at the level of Pod Security that the operator's own namespace enforces.
+    if settings.namespaces.iter().any(|name| name == namespace) {
+        let namespaces = roles.iter_mut().filter(|object| object["kind"] == "Namespace");
+        for metadata in namespaces.filter_map(|object| object["metadata"].as_object_mut()) {
+            metadata.remove("labels");
+        }
+    }
     // The Secret and the webhook configurations are for the webhook's certificates, and Leases for the leader election.
     let is_needed = |resource: &Value| match resource.as_str().unwrap_or_default() {
         "leases" => drives,

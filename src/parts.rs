@@ -28,6 +28,9 @@ const PERMISSION_CHECK_PERIOD: Duration = Duration::from_secs(10 * 60);
 /// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
 /// webhook that hangs.
 const HANDSHAKE_PERIOD: Duration = Duration::from_secs(10);
+/// The shortest pause between two checks, however often what they check is changed. Whoever else keeps the same
+/// `caBundle`, such as a CA injector or another operator, would otherwise be answered without a pause, and answer again.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(200);
 /// The first pause after a check that failed. It is short, because until then the operator is of little use.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// The time that the parts have to end once the webhook accepts no more connections. Kubernetes gives a pod 30 s in all.
@@ -57,7 +60,7 @@ struct Keep {
 impl Keep {
     /// Calls `check` periodically until the operator stops, and records in the readiness whether the condition is met,
     /// or why not. `check` repairs what it can, and returns the pause until the next call; a notification of `changed`
-    /// ends any pause early.
+    /// ends any pause early, after [`BETWEEN_CHECKS`].
     async fn met<L, E>(self, check: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
         L: Future<Output = Result<Duration, E>>,
@@ -78,9 +81,13 @@ impl Keep {
                         pause
                     }
                 };
+                let noticed = async {
+                    sleep(BETWEEN_CHECKS).await;
+                    changed.notified().await;
+                };
                 tokio::select! {
                     () = sleep(rest) => {}
-                    () = changed.notified() => {}
+                    () = noticed => {}
                 }
             }
         };
@@ -209,9 +216,17 @@ impl Parts {
             keep.met(check, Arc::default()).await
         });
         let keep = Keep { longest_pause: CHECK_PERIOD, ..self.keep(PERMISSIONS) };
+        let readiness = self.readiness.clone();
         self.start("permissions", async move {
             let check = || async {
-                installation::permissions(&client, &needs).await.map(|()| PERMISSION_CHECK_PERIOD)
+                match installation::permissions(&client, &needs).await {
+                    // An API server that does not answer takes no permission away. The webhook, which needs this
+                    // condition, would otherwise be gone for up to a minute after the API server has returned.
+                    Err(error) if error.is::<kube::Error>() && readiness.is_met(PERMISSIONS) => {
+                        Ok(CHECK_PERIOD)
+                    }
+                    checked => checked.map(|()| PERMISSION_CHECK_PERIOD),
+                }
             };
             keep.met(check, Arc::default()).await
         });
@@ -252,5 +267,41 @@ impl Parts {
             result = end => result,
             () = too_long => Err(anyhow!("not all parts have ended within {} s of being asked to", drain.as_secs())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        convert::Infallible,
+        sync::atomic::{AtomicU32, Ordering},
+    };
+    use tokio::time::Instant;
+
+    /// In an earlier version, two operators with the same webhook configurations wrote them without a pause.
+    #[tokio::test(start_paused = true)]
+    async fn checks_have_pauses_although_each_of_them_is_followed_by_a_change() {
+        const CHECKS: u32 = 10;
+        let (checks, changed) = (AtomicU32::new(0), Arc::new(Notify::new()));
+        let (begun, stop) = (Instant::now(), CancellationToken::new());
+        let check = || async {
+            if checks.fetch_add(1, Ordering::Relaxed) + 1 < CHECKS {
+                changed.notify_one();
+            } else {
+                stop.cancel();
+            }
+            Ok::<_, Infallible>(CHECK_PERIOD)
+        };
+        let keep = Keep {
+            condition: CERTIFICATES,
+            readiness: Readiness::waiting_for([]),
+            stop: stop.clone(),
+            longest_pause: RETRY_PAUSE,
+            before: &[],
+        };
+        keep.met(check, Arc::clone(&changed)).await.unwrap();
+        let paused = begun.elapsed();
+        assert!(paused >= BETWEEN_CHECKS * (CHECKS - 1) && paused < CHECK_PERIOD, "{paused:?}");
     }
 }

@@ -4,7 +4,7 @@
 use super::{Settings, given::Given};
 use anyhow::{Context, ensure};
 use clap::{Arg, Args, Subcommand};
-use std::{collections::BTreeMap, mem};
+use std::{collections::BTreeMap, mem, path::PathBuf};
 
 /// The half of the operator that a process runs, if it does not run both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ type Gate = (&'static str, Option<&'static str>);
 /// The gates, which are alpha and off by default.
 const GATES: [Gate; 4] = [
     (PARTIAL_RESTART, None),
-    ("LoadSparkDefaults", Some("spark-defaults.conf is read if --spark-conf-dir or SPARK_CONF_DIR is set")),
+    ("LoadSparkDefaults", Some("spark-defaults.conf is read in any case (--spark-conf-dir)")),
     ("RestSubmitter", Some("the operator submits applications itself, without a JVM (--submitter)")),
     (DEFAULT_TIME_TO_LIVE, None),
 ];
@@ -66,6 +66,10 @@ const DEFAULT_TIME_TO_LIVE: &str = "DefaultTimeToLive";
 const PARTIAL_RESTART: &str = "PartialRestart";
 /// The gate that stands for all gates that are alpha.
 const ALL_ALPHA: &str = "AllAlpha";
+
+/// The directory of Spark's configuration in the image of Kubeflow's operator, where admins mount their
+/// `spark-defaults.conf`: that operator's `spark-submit` reads it unless SPARK_CONF_DIR is set.
+const SPARK_CONFIGURATION: &str = "/opt/spark/conf";
 
 /// Flags without effect: name, name of the value, and why.
 static WITHOUT_EFFECT: [(&str, &str, &str); 20] = [
@@ -132,6 +136,7 @@ impl HalfSettings {
             ));
         }
         warnings.extend(kubeflow.without_effect());
+        settings.spark_conf_dir = settings.spark_conf_dir.take().or_else(|| existing(SPARK_CONFIGURATION));
         settings.installation.half = Some(half);
         Ok((settings, warnings))
     }
@@ -166,6 +171,10 @@ impl KubeflowFlags {
         let all = given.get(ALL_ALPHA).copied().unwrap_or_default();
         Ok(GATES.into_iter().filter(|(name, _)| given.get(name).copied().unwrap_or(all)).collect())
     }
+}
+
+fn existing(directory: &str) -> Option<PathBuf> {
+    Some(PathBuf::from(directory)).filter(|directory| directory.is_dir())
 }
 
 /// Returns whether the value of a switch means yes, as Go's `strconv.ParseBool` reads it; `None` if it is no such
@@ -234,6 +243,16 @@ mod tests {
                 warnings.iter().zip(&expected).all(|(warning, expected)| warning.starts_with(expected));
             assert!(is_said && warnings.len() == expected.len(), "{flags:?}: {warnings:?}");
         }
+    }
+
+    /// In an earlier version, what admins of Kubeflow's operator had mounted there was lost.
+    #[test]
+    fn the_spark_configuration_is_where_kubeflows_image_has_it_unless_a_flag_names_another_place() {
+        assert_eq!(existing("certs"), Some(PathBuf::from("certs")));
+        assert_eq!(existing("missing"), None);
+        let directory = |flags: &[&str]| started(flags).unwrap().0.spark_conf_dir;
+        assert_eq!(directory(&[]), existing("/opt/spark/conf"));
+        assert_eq!(directory(&["--spark-conf-dir=/x"]), Some(PathBuf::from("/x")));
     }
 
     /// Kubeflow's operator ignores the flag without its gate. An earlier version of this operator did not, and deleted

@@ -89,6 +89,17 @@ fn every_alert_says_what_is_wrong_and_how_bad_it_is() {
     }
 }
 
+/// In an earlier version, the alert was silent while the webhook of the chart, or a gateway, was still scraped.
+#[test]
+fn the_alert_on_a_missing_operator_ignores_processes_that_drive_no_applications() {
+    let rules = rules();
+    let mut all =
+        rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap());
+    let down = all.find(|rule| rule["alert"] == "SparkOperatorDown").unwrap();
+    let used = metrics_in(down["expr"].as_str().unwrap());
+    assert_eq!(used, ["leader_election_master_status".to_owned()].into());
+}
+
 #[test]
 fn panels_have_ids_of_their_own_and_do_not_overlap() {
     let dashboard = dashboard();

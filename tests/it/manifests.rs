@@ -77,6 +77,8 @@ fn the_flags_of_the_deployment_exist_and_its_ports_are_opened() {
     ];
     assert_eq!(ports, opened.map(|port| json!(port)).iter().collect::<Vec<_>>());
     assert!(deployment["spec"]["replicas"] == 2 && settings.election.leader_election);
+    let links = &deployment["spec"]["template"]["spec"]["enableServiceLinks"];
+    assert_eq!(links, false, "a Service of the name spark-operator-webhook would set a flag");
     // By default kube-proxy changes its rules at most once in a second.
     assert!(
         deployment["spec"]["minReadySeconds"].as_u64() > Some(1),
@@ -167,6 +169,17 @@ fn an_installation_has_the_namespace_and_the_image_of_the_flags() {
     assert_eq!(deployment["metadata"]["namespace"], "ours");
     assert_eq!(program(deployment)["image"], "registry.example/x:1");
     assert!(!objects.iter().any(|object| object["kind"] == "CustomResourceDefinition"));
+}
+
+/// In an earlier version, the drivers of a team whose operator was in the team's namespace were refused.
+#[test]
+fn a_namespace_in_which_applications_run_does_not_enforce_the_level_of_the_operator() {
+    for (namespaces, level) in [("--namespaces=a,ours", Value::Null), ("--namespaces=a", json!("restricted"))]
+    {
+        let objects = printed(&["rbac", "--namespace=ours", namespaces]);
+        let labels = &one(&objects, "Namespace")["metadata"]["labels"];
+        assert_eq!(labels["pod-security.kubernetes.io/enforce"], level, "{namespaces}");
+    }
 }
 
 #[test]

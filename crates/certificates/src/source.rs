@@ -36,14 +36,21 @@ pub struct Files {
 const CA: &str = "ca.crt";
 
 impl Certificates {
-    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. Other parts
-    /// that are missing are empty.
-    pub fn in_either_format(secret: &Secret) -> Option<Self> {
+    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. A Secret has both
+    /// after a change of the source: then the certificates count that are trusted by a client which trusts `cas` (PEM).
+    /// Other parts that are missing are empty.
+    pub fn in_either_format(secret: &Secret, cas: &str) -> Option<Self> {
         let or_empty = |key: &str| text(secret, key).unwrap_or_default();
-        Self::of(secret).or_else(|| {
-            let (ca_certificate, certificate) = (or_empty(CA), text(secret, "tls.crt")?);
-            Some(Self { ca_certificate, ca_key: String::new(), certificate, key: or_empty("tls.key") })
-        })
+        let of_cert_manager = text(secret, "tls.crt").map(|certificate| Self {
+            ca_certificate: or_empty(CA),
+            ca_key: String::new(),
+            certificate,
+            key: or_empty("tls.key"),
+        });
+        match (Self::of(secret), of_cert_manager) {
+            (Some(_), Some(other)) if other.are_trusted_through(cas) => Some(other),
+            (own, other) => own.or(other),
+        }
     }
 
     /// Reads the certificates that cert-manager has written into `secret`. `title` is its name in messages.
@@ -119,5 +126,30 @@ impl Files {
     /// Whether the folder has a certificate or a key.
     pub fn exist(&self) -> bool {
         [&self.certificate, &self.key].iter().any(|name| self.directory.join(name).exists())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::ByteString;
+    use std::collections::BTreeMap;
+
+    /// In an earlier version, the operator's own certificates were shown after a change to cert-manager.
+    #[test]
+    fn of_a_secret_in_both_formats_the_trusted_certificates_are_read() {
+        let now = "2026-11-21T12:00:00Z".parse().unwrap();
+        let [own, other] = [(); 2].map(|()| Certificates::generate(&["x.svc".to_owned()], now).unwrap());
+        let mut files: BTreeMap<&str, &String> = own.files().collect();
+        files.extend([(CA, &other.ca_certificate), ("tls.crt", &other.certificate), ("tls.key", &other.key)]);
+        let data =
+            files.into_iter().map(|(name, pem)| (name.to_owned(), ByteString(pem.clone().into_bytes())));
+        let secret = Secret { data: Some(data.collect()), ..Secret::default() };
+        for (cas, used) in
+            [(&own.ca_certificate, &own), (&other.ca_certificate, &other), (&String::new(), &own)]
+        {
+            let read = Certificates::in_either_format(&secret, cas).unwrap();
+            assert!(read.certificate == used.certificate && read.key == used.key);
+        }
     }
 }

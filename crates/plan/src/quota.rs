@@ -104,8 +104,8 @@ pub fn exceeded_by(
 /// Returns the error for an object that is refused because the quotas of its namespace cannot be read.
 pub fn unreadable(namespace: &str, why: &str, is_forbidden: bool) -> String {
     let help = if is_forbidden {
-        "let the operator list them (`spark-operator manifests rbac --enable-resource-quota-enforcement | kubectl apply \
-         --filename -`)"
+        "let the operator list them (apply what `spark-operator manifests rbac` prints with \
+         --enable-resource-quota-enforcement and the operator's other flags)"
     } else {
         "try again"
     };

@@ -120,7 +120,9 @@ async fn crds_that_would_drop_fields_are_reported_with_the_remedy() {
     };
     version(json!("99.0.0"));
     calls::patch(&applications, &add);
-    run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], "");
+    let said = program::printed(run(env!("CARGO_BIN_EXE_spark-operator"), &["crds", "--apply"], ""));
+    let left = format!("{APPLICATIONS} left alone: a later version has written it\n");
+    assert!(said.contains(&left) && said.contains(&lines[1]), "{said}");
     let kept = calls::get(&applications).expect(APPLICATIONS);
     assert_eq!(kept.pointer(foreign), Some(&json!({"type": "string"})));
     version(Value::Null);

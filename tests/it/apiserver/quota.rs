@@ -124,9 +124,9 @@ async fn an_operator_that_may_not_read_quotas_admits_nothing(namespace: &Namespa
     .await;
     let complaint = "the ResourceQuotas of namespace quota cannot be read, so nobody knows whether there is room: \
                      resourcequotas is forbidden: User \"system:serviceaccount:spark-operator:spark-operator\" cannot list resource \
-                     \"resourcequotas\" in API group \"\" in the namespace \"quota\"; let the operator list them (`spark-operator \
-                     manifests rbac --enable-resource-quota-enforcement | kubectl apply --filename -`), or run the operator without \
-                     --enable-resource-quota-enforcement";
+                     \"resourcequotas\" in API group \"\" in the namespace \"quota\"; let the operator list them (apply what \
+                     `spark-operator manifests rbac` prints with --enable-resource-quota-enforcement and the operator's other flags), or \
+                     run the operator without --enable-resource-quota-enforcement";
     assert!(refused.contains(&format!("{DENIED}{complaint}")), "{refused}");
 }
 

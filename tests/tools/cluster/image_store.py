@@ -204,4 +204,6 @@ def put_image(name: str, layer: bytes, config: dict) -> None:
     descriptor = put(json.dumps(manifest).encode(), MANIFEST) | {"annotations": {REFERENCE: name}}
     (store() / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     others = [other for known, other in images().items() if known != name]
-    (store() / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [*others, descriptor]}))
+    unfinished = store() / "index.json.unfinished"
+    unfinished.write_text(json.dumps({"schemaVersion": 2, "manifests": [*others, descriptor]}))
+    unfinished.rename(store() / "index.json")

@@ -141,6 +141,10 @@ another one, by its tag, which is a version of Kubeflow's operator. A mirror kee
 - --connect-gateway-account={{ include "spark-operator.account" (dict "root" $ "half" "connect-gateway" "values" .gateway) }}
 {{- end }}
 {{- end }}
+{{- /* The webhook needs it for the longest name of a schedule. */ -}}
+{{- with .Values.controller.scheduledSparkApplicationTimestampPrecision }}
+- --scheduled-spark-application-timestamp-precision={{ . }}
+{{- end }}
 {{- with .Values.controller.batchScheduler }}
 {{- if .enable }}
 - --enable-batch-scheduler

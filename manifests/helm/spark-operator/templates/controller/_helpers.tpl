@@ -25,6 +25,10 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- range .Values.controller.env -}}{{- if eq .name "SPARK_CONF_DIR" -}}true{{- end -}}{{- end -}}
 {{- range .Values.controller.extraArgs -}}{{- if hasPrefix "--spark-conf-dir" . -}}true{{- end -}}{{- end -}}
 {{- if .Values.controller.envFrom -}}true{{- end -}}
+{{- /* Where `controller start` looks for it, as Kubeflow's image does */ -}}
+{{- if not .Values.webhook.inControllerPods -}}
+{{- range .Values.controller.volumeMounts -}}{{- if regexMatch "^/opt/spark/conf(/|$)" .mountPath -}}true{{- end -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* The flags of the controller */}}
@@ -54,9 +58,6 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- end }}
 {{- with int64 .maxTrackedExecutorPerApp }}
 - --max-tracked-executor-per-app={{ . }}
-{{- end }}
-{{- with .scheduledSparkApplicationTimestampPrecision }}
-- --scheduled-spark-application-timestamp-precision={{ . }}
 {{- end }}
 {{- if and (include "spark-operator.hasGate" (dict "root" $ "name" "DefaultTimeToLive")) (ge (int64 .defaultTimeToLiveSeconds) 0) }}
 - --default-time-to-live-seconds={{ int64 .defaultTimeToLiveSeconds }}
