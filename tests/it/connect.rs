@@ -451,6 +451,26 @@ fn refused_executors_are_reported_until_an_executor_exists() {
     assert!(!is_due(&story, None));
 }
 
+/// In an earlier version, a server whose executors started one after the other caused a write for each of them.
+#[test]
+fn changes_of_executors_alone_are_written_once_a_second() {
+    let mut story = Story::has_ready_server(json!({}));
+    let running = |story: &mut Story, number: i32, seconds: i64| {
+        story.seen.executors = [("running".to_owned(), number)].into();
+        story.after(seconds);
+        (story.plan.status.executors.get("running").copied(), story.plan.wake.is_some())
+    };
+    assert_eq!(running(&mut story, 1, 0), (None, true));
+    assert_eq!(running(&mut story, 2, 1), (Some(2), false));
+    assert_eq!(running(&mut story, 3, 0), (Some(2), true));
+    // A change of the state is written at once.
+    story.seen.server.as_mut().unwrap().is_ready = false;
+    assert_eq!(running(&mut story, 4, 0).0, Some(4));
+    assert_eq!(story.plan.status.state, ConnectState::NotReady);
+    // The status seems to be written later than now if the clock went back.
+    assert_eq!(running(&mut story, 5, -60).0, Some(5));
+}
+
 #[test]
 fn all_mistakes_are_found_at_once() {
     let mistakes = |name: &str, spec: Value| {

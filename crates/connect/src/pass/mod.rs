@@ -13,7 +13,7 @@ use crate::{
 };
 use api::{
     ConnectFailure, ConnectGateway, ConnectState, ExecutorState, ObjectKey, ObjectKind, SparkConnect,
-    excerpt,
+    SparkConnectStatus, excerpt,
     names::connect_condition::{
         EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
     },
@@ -39,6 +39,9 @@ const FAILURES: i32 = 3;
 const LOST: Duration = Duration::from_secs(60);
 /// The pause before the next reconcile where no watch reports a change.
 const LATER: Duration = Duration::from_secs(30);
+/// How long changes of the numbers of executors are collected before they are written: hundreds of executors may start
+/// and end within a short time.
+const COLLECT: Duration = Duration::from_secs(1);
 
 /// Reasons of the condition `ServerPodReady` that are used more than once.
 mod reason {
@@ -64,6 +67,7 @@ pub(super) fn plan(connect: &SparkConnect, seen: &Observed, now: Timestamp, poli
     let mut pass = Pass { connect, seen, now, policy, plan };
     if connect.metadata.deletion_timestamp.is_none() {
         pass.decide();
+        pass.collect_executors();
         // The passing of time alone is no reason to write the status.
         if connect.status.as_ref() != Some(&pass.plan.status) {
             pass.plan.status.last_update_time = Some(Time(now));
@@ -107,6 +111,23 @@ impl<'a> Pass<'a> {
             self.leave_rest(SUSPENDED, events::RESUMED, "the server starts again");
             self.leave_rest(SLEEPING, events::WAKING, "a client connects, and the server starts again");
             self.serve();
+        }
+    }
+
+    /// Leaves the recorded numbers of executors as they are, if nothing else has changed and the status was written less
+    /// than [`COLLECT`] ago.
+    fn collect_executors(&mut self) {
+        let Some(recorded) = self.connect.status.as_ref() else { return };
+        let written = recorded.last_update_time.as_ref().map(|time| time.0).filter(|time| *time <= self.now);
+        let rest = written.and_then(|written| COLLECT.checked_sub(between(written, self.now)));
+        let executors = recorded.executors.clone();
+        let others = SparkConnectStatus { executors, ..self.plan.status.clone() };
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero())
+            && others == *recorded
+            && others != self.plan.status
+        {
+            self.plan.status = others;
+            self.wake_in(rest);
         }
     }
 
