@@ -354,6 +354,22 @@ fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     }
 }
 
+/// In an earlier version, a user could expose a port of somebody else's Service by its name.
+#[test]
+fn no_ingress_leads_to_a_service_of_another_owner() {
+    let mut story = Story::of(json!({"server": {"service": {"metadata": {"name": "dashboard"}}}}));
+    let format = UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").unwrap();
+    story.policy.exposure.url_format = Some(format);
+    for is_ours in [true, false] {
+        let key = ObjectKind::SERVICE.named("dashboard");
+        story.seen.objects = vec![Found { key, uid: "9".to_owned(), is_ours, has_selector: true }];
+        story.after(0);
+        let made = story.plan.wanted.iter().any(|object| object["kind"] == "Ingress");
+        assert_eq!(made, is_ours);
+    }
+    assert_eq!(condition(&story.plan.status, SERVER_POD_READY).unwrap().reason, "NameTaken");
+}
+
 /// Runs the command of the pod as the kubelet does. In an earlier version, an image without Spark Connect ended with
 /// exit code 127 and no explanation.
 #[test]

@@ -166,7 +166,8 @@ impl<'a> Pass<'a> {
     /// Plans the objects other than the pod. Returns the pod or object that has a name that is needed, if the
     /// SparkConnect does not control it.
     fn plan_objects(&mut self) -> Option<ObjectKey> {
-        // EndpointSlices of a Service that is not ours would lead its clients to this server.
+        // EndpointSlices of a Service that is not ours would lead its clients to this server, and an Ingress those of the
+        // web UI to that Service.
         let service = ObjectKind::SERVICE.named(names::service(self.connect));
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);
@@ -177,7 +178,8 @@ impl<'a> Pass<'a> {
             self.is_ours(pod) && !pod.summary.terminating && !has_ended
         };
         let address = server.filter(is_alive).and_then(|pod| pod.ip.as_deref());
-        let wanted = objects::wanted(self.connect, self.policy, gateway, address);
+        let wanted = objects::wanted(self.connect, self.policy, gateway, address).into_iter();
+        let wanted = wanted.filter(|object| !is_taken || object["kind"] != "Ingress");
         let mut taken = server
             .filter(|pod| !self.is_ours(pod))
             .map(|pod| ObjectKind::new("v1", "Pod").named(pod.summary.name.as_str()));
