@@ -354,6 +354,22 @@ fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     }
 }
 
+/// In an earlier version, a user could expose a port of somebody else's Service by its name.
+#[test]
+fn no_ingress_leads_to_a_service_of_another_owner() {
+    let mut story = Story::of(json!({"server": {"service": {"metadata": {"name": "dashboard"}}}}));
+    let format = UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").unwrap();
+    story.policy.exposure.url_format = Some(format);
+    for is_ours in [true, false] {
+        let key = ObjectKind::SERVICE.named("dashboard");
+        story.seen.objects = vec![Found { key, uid: "9".to_owned(), is_ours, has_selector: true }];
+        story.after(0);
+        let made = story.plan.wanted.iter().any(|object| object["kind"] == "Ingress");
+        assert_eq!(made, is_ours);
+    }
+    assert_eq!(condition(&story.plan.status, SERVER_POD_READY).unwrap().reason, "NameTaken");
+}
+
 /// Runs the command of the pod as the kubelet does. In an earlier version, an image without Spark Connect ended with
 /// exit code 127 and no explanation.
 #[test]
@@ -449,6 +465,26 @@ fn refused_executors_are_reported_until_an_executor_exists() {
     story.after(1);
     assert_eq!((message(&story), story.plan.wake), (None, None));
     assert!(!is_due(&story, None));
+}
+
+/// In an earlier version, a server whose executors started one after the other caused a write for each of them.
+#[test]
+fn changes_of_executors_alone_are_written_once_a_second() {
+    let mut story = Story::has_ready_server(json!({}));
+    let running = |story: &mut Story, number: i32, seconds: i64| {
+        story.seen.executors = [("running".to_owned(), number)].into();
+        story.after(seconds);
+        (story.plan.status.executors.get("running").copied(), story.plan.wake.is_some())
+    };
+    assert_eq!(running(&mut story, 1, 0), (None, true));
+    assert_eq!(running(&mut story, 2, 1), (Some(2), false));
+    assert_eq!(running(&mut story, 3, 0), (Some(2), true));
+    // A change of the state is written at once.
+    story.seen.server.as_mut().unwrap().is_ready = false;
+    assert_eq!(running(&mut story, 4, 0).0, Some(4));
+    assert_eq!(story.plan.status.state, ConnectState::NotReady);
+    // The status seems to be written later than now if the clock went back.
+    assert_eq!(running(&mut story, 5, -60).0, Some(5));
 }
 
 #[test]

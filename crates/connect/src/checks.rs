@@ -76,16 +76,19 @@ pub fn examine(connect: &SparkConnect) -> Findings {
 }
 
 /// Returns the rights that a user needs for the Service of `spec`. The list is empty if `old` has the same Service, or
-/// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications.
+/// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications, nor an IP
+/// address that the user has chosen: others may expect a Service of theirs at that address.
 pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
     let Some(service) = &spec.server.service else { return Vec::new() };
     if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {
         return Vec::new();
     }
     let given = service.json();
-    let kind = given["spec"]["type"].as_str().unwrap_or_default();
-    let field = if !["", "ClusterIP"].contains(&kind) {
+    let text = |field: &str| given["spec"][field].as_str().unwrap_or_default();
+    let field = if !["", "ClusterIP"].contains(&text("type")) {
         "spec.type"
+    } else if !["", "None"].contains(&text("clusterIP")) {
+        "spec.clusterIP"
     } else if !given["spec"]["externalIPs"].is_null() {
         "spec.externalIPs"
     } else if !given["metadata"]["annotations"].is_null() {

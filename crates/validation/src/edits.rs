@@ -56,9 +56,9 @@ pub fn differences(old: &SparkApplication, new: &SparkApplication) -> Vec<Edit> 
     let compared = |[before, after]: &[Value; 2]| edits_of("spec", before, after, &|_| Effect::EndsRun);
     let mut edits = compared(&specs);
     // A list of volumes may differ in volumes of the driver, or only in volumes of the executors' template.
-    let others = has_partial_run(old).then(|| compared(&specs.map(without_template)));
-    let is_of_template =
-        |field: &str| others.as_ref().is_some_and(|others| others.iter().all(|other| other.field != field));
+    let fields = |edits: Vec<Edit>| edits.into_iter().map(|edit| edit.field).collect::<BTreeSet<_>>();
+    let others = has_partial_run(old).then(|| fields(compared(&specs.map(without_template))));
+    let is_of_template = |field: &str| others.as_ref().is_some_and(|others| !others.contains(field));
     for edit in &mut edits {
         let field = edit.field.strip_prefix("spec.").unwrap_or_default();
         edit.effect = match field {

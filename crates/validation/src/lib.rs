@@ -185,8 +185,6 @@ pub fn is_bounded(json: &str, root: &str, findings: &mut Findings) -> bool {
 /// Returns the name among `known` from which `given` differs least, by two letters at most. A known name that ends in a dot
 /// is a prefix: only the beginning of `given` is compared, and its rest is appended.
 fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<String> {
-    /// No setting of Spark has a longer name, and the comparison of long names takes long.
-    const LONGEST: usize = 100;
     const LETTERS: usize = 2;
     let resembling = known.filter_map(|name| {
         let own = match name.strip_suffix('.') {
@@ -194,7 +192,8 @@ fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<Stri
             None => given,
         };
         let letters = || strsim::osa_distance(&own.to_lowercase(), &name.to_lowercase());
-        (own.len() <= LONGEST).then(|| (letters(), name, &given[own.len()..]))
+        // Only names of about the same length are compared letter by letter, which takes long.
+        (own.len().abs_diff(name.len()) <= LETTERS).then(|| (letters(), name, &given[own.len()..]))
     });
     let (letters, name, rest) = resembling.min_by_key(|(letters, ..)| *letters)?;
     (letters <= LETTERS).then(|| format!("{name}{rest}"))

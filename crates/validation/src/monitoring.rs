@@ -4,7 +4,7 @@
 use super::{Subject, property, rules};
 use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
-use serde_saphyr::options::DuplicateKeyPolicy;
+use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use spark_client::{keys_alone, read_properties};
 
 /// Fields of the exporter, by their paths below the spec.
@@ -95,6 +95,12 @@ fn has_instance(key: &str) -> bool {
     key.split_once('.').is_some_and(|(instance, rest)| is_instance(instance) && !rest.is_empty())
 }
 
+/// The maximum number of values in the exporter's configuration, those that aliases repeat included, and the maximum
+/// size of its texts in bytes. A configuration with a rule for each metric of Spark has a few thousand values. Without
+/// these limits, a text of 1 KiB could stand for so many values that they take some hundred megabytes.
+const MOST_VALUES: usize = 20_000;
+const LARGEST_TEXTS: usize = 1 << 20;
+
 fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
     let Some(text) = stated(&prometheus.configuration) else { return };
     let field = "monitoring.prometheus.configuration";
@@ -103,16 +109,36 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
         subject.warn(field, format_args!("is ignored: {file} counts"));
     }
     // If a key is given twice, the exporter uses the last value.
-    let options = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let options = serde_saphyr::options! {
+        duplicate_keys: DuplicateKeyPolicy::LastWins,
+        budget: serde_saphyr::budget! {
+            max_nodes: MOST_VALUES,
+            max_total_scalar_bytes: LARGEST_TEXTS,
+            max_recorded_anchor_events: MOST_VALUES,
+            max_recorded_anchor_bytes: LARGEST_TEXTS,
+        },
+    };
     match serde_saphyr::from_str_with_options::<Value>(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
         Ok(Value::Object(_) | Value::Null) => {}
         Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
+        Err(error) if is_beyond_budget(&error) => {
+            let what = format_args!("is nested too deep, or has more than {MOST_VALUES} values");
+            subject.refuse(field, format_args!("{what}: name a file of the image in configFile instead"));
+        }
         Err(error) => {
             let why = error.to_string();
             let why = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
             subject.refuse(field, format_args!("is not YAML: {why}"));
         }
+    }
+}
+
+/// Whether the text that caused `error` is larger or deeper than the parser's budget allows.
+fn is_beyond_budget(error: &YamlError) -> bool {
+    match error {
+        YamlError::WithSnippet { error, .. } | YamlError::AliasError { error, .. } => is_beyond_budget(error),
+        error => matches!(error, YamlError::Budget { .. }),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 };
 use api::{
     ConnectFailure, ConnectGateway, ConnectState, ExecutorState, ObjectKey, ObjectKind, SparkConnect,
-    excerpt,
+    SparkConnectStatus, excerpt,
     names::connect_condition::{
         EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
     },
@@ -39,6 +39,9 @@ const FAILURES: i32 = 3;
 const LOST: Duration = Duration::from_secs(60);
 /// The pause before the next reconcile where no watch reports a change.
 const LATER: Duration = Duration::from_secs(30);
+/// How long changes of the numbers of executors are collected before they are written: hundreds of executors may start
+/// and end within a short time.
+const COLLECT: Duration = Duration::from_secs(1);
 
 /// Reasons of the condition `ServerPodReady` that are used more than once.
 mod reason {
@@ -64,6 +67,7 @@ pub(super) fn plan(connect: &SparkConnect, seen: &Observed, now: Timestamp, poli
     let mut pass = Pass { connect, seen, now, policy, plan };
     if connect.metadata.deletion_timestamp.is_none() {
         pass.decide();
+        pass.collect_executors();
         // The passing of time alone is no reason to write the status.
         if connect.status.as_ref() != Some(&pass.plan.status) {
             pass.plan.status.last_update_time = Some(Time(now));
@@ -110,6 +114,23 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// Leaves the recorded numbers of executors as they are, if nothing else has changed and the status was written less
+    /// than [`COLLECT`] ago.
+    fn collect_executors(&mut self) {
+        let Some(recorded) = self.connect.status.as_ref() else { return };
+        let written = recorded.last_update_time.as_ref().map(|time| time.0).filter(|time| *time <= self.now);
+        let rest = written.and_then(|written| COLLECT.checked_sub(between(written, self.now)));
+        let executors = recorded.executors.clone();
+        let others = SparkConnectStatus { executors, ..self.plan.status.clone() };
+        if let Some(rest) = rest.filter(|rest| !rest.is_zero())
+            && others == *recorded
+            && others != self.plan.status
+        {
+            self.plan.status = others;
+            self.wake_in(rest);
+        }
+    }
+
     /// Returns the gateway with the port for this server, if connections pass it.
     fn gateway(&self) -> Option<(&'a Gateway, i32)> {
         let port = self.plan.status.gateway.as_ref()?.port;
@@ -145,7 +166,8 @@ impl<'a> Pass<'a> {
     /// Plans the objects other than the pod. Returns the pod or object that has a name that is needed, if the
     /// SparkConnect does not control it.
     fn plan_objects(&mut self) -> Option<ObjectKey> {
-        // EndpointSlices of a Service that is not ours would lead its clients to this server.
+        // EndpointSlices of a Service that is not ours would lead its clients to this server, and an Ingress those of the
+        // web UI to that Service.
         let service = ObjectKind::SERVICE.named(names::service(self.connect));
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);
@@ -156,7 +178,8 @@ impl<'a> Pass<'a> {
             self.is_ours(pod) && !pod.summary.terminating && !has_ended
         };
         let address = server.filter(is_alive).and_then(|pod| pod.ip.as_deref());
-        let wanted = objects::wanted(self.connect, self.policy, gateway, address);
+        let wanted = objects::wanted(self.connect, self.policy, gateway, address).into_iter();
+        let wanted = wanted.filter(|object| !is_taken || object["kind"] != "Ingress");
         let mut taken = server
             .filter(|pod| !self.is_ours(pod))
             .map(|pod| ObjectKind::new("v1", "Pod").named(pod.summary.name.as_str()));
