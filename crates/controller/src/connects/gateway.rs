@@ -43,7 +43,7 @@ const REAPPLY_AFTER: Duration = Duration::from_secs(60);
 
 /// The time for which idleness does not count after a pod of the gateway has become ready or this process has started.
 /// While the operator is down, its webhook is too, so that all reports of open connections fail. The gateway retries
-/// every 8 s, `sparkctl connect open` every 30 s, and the webhook's Service needs some seconds to reach this process.
+/// every 8 s, `sparkctl connect open` every 20 s, and the webhook's Service needs some seconds to reach this process.
 const SETTLING: Duration = Duration::from_secs(60);
 
 /// The operator's settings about its gateway.
