@@ -24,7 +24,7 @@ use validation::{
 
 /// Replacements that turn a finding about an application into one about a server. They are applied in this order, each
 /// to the result of the one before.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 14] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
     ("spec.server.image", "the image of the container in spec.server.template"),
@@ -38,6 +38,7 @@ const WORDS: [(&str, &str); 13] = [
     ("coreLimit, or cores where there is none, of", "the CPU limits of"),
     ("memory, memoryOverhead or memoryLimit of", "memory of"),
     (" of driver and executor", " of server and executor, or what their templates ask for"),
+    ("the operator sets it to `server`", "the operator sets it to `Spark Connect server`"),
 ];
 /// Checks that the server can run with the spec that the user wrote.
 ///
@@ -149,6 +150,13 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
     {
         let why = format!("`{initial}` is not between minExecutors and maxExecutors");
         findings.refuse("spec.dynamicAllocation.initialExecutors", why);
+    }
+    let mode = connect.spec.spark_conf.get(conf::DEPLOY_MODE);
+    if let Some(mode) = mode.filter(|mode| *mode != "client") {
+        let field = format!("spec.sparkConf[{}]", conf::DEPLOY_MODE);
+        let why =
+            format!("`{mode}` is not possible: a server of Spark Connect runs in its own pod, take it out");
+        findings.refuse(field, why);
     }
     let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
     if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {
