@@ -64,7 +64,7 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     };
     let is_first = Cell::new(true);
     let forward = through(cluster, Whose::Connect(name), PORT, &local, async |server| {
-        server.is_ready().await;
+        server.is_ready().await?;
         if !is_first.replace(false) {
             complain(&format!("{name} has a new server: the sessions of the previous one are lost"));
             return Ok(());
