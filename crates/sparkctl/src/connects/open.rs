@@ -18,7 +18,7 @@ use api::{
 };
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use jiff::{Timestamp, fmt::rfc2822::DateTimeParser};
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimeParser};
 use kube::{
     api::{GetParams, Patch, PatchParams, Request},
     client::Body,
@@ -93,13 +93,15 @@ fn instructions(port: u16) -> String {
     )
 }
 
-/// Returns the time by the API server's clock: the value of the `Date` header of a response. Returns the time of this
-/// machine if there is none.
+/// Returns the time by the API server's clock: the value of the `Date` header of a response, rounded up to the next
+/// second, so that it is after the time at which the server has gone to sleep. Returns the time of this machine if there
+/// is none.
 async fn time(cluster: &Cluster) -> Timestamp {
     let time = async {
         let request = Request::new("").get("version", &GetParams::default()).ok()?;
         let answer = in_time(GRACE, cluster.client.send(request.map(Body::from))).await.ok()?.ok()?;
-        DateTimeParser::new().parse_timestamp(answer.headers().get("date")?).ok()
+        let date = DateTimeParser::new().parse_timestamp(answer.headers().get("date")?).ok()?;
+        Some(date + SignedDuration::from_secs(1))
     };
     time.await.unwrap_or_else(now)
 }
