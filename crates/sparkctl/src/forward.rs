@@ -246,7 +246,15 @@ impl LocalPort {
             let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
             tokio::select! {
                 (accepted, ..) = accept => {
-                    let (connection, _) = accepted?;
+                    let (connection, _) = match accepted {
+                        Ok(accepted) => accepted,
+                        // This process may have no file descriptors left: the connections that it has continue.
+                        Err(error) => {
+                            complain(&format!("a connection cannot be accepted: {error}"));
+                            sleep(PAUSE).await;
+                            continue;
+                        }
+                    };
                     let to = PodPort { pods: to.pods.clone(), pod: to.pod.clone(), port: to.port };
                     connections.spawn(async move { to.carry(connection).await });
                 }
