@@ -3,8 +3,8 @@
 //! the same specs with the same messages.
 
 use crate::{
-    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, application::as_application, names, objects, options::image,
-    server_pod::server_pod,
+    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, UI_PORT, application::as_application, names, objects,
+    options::image, server_pod::server_pod,
 };
 use api::{
     LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec,
@@ -158,11 +158,14 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
             format!("`{mode}` is not possible: a server of Spark Connect runs in its own pod, take it out");
         findings.refuse(field, why);
     }
-    let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
-    if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {
-        let field = format!("spec.sparkConf[{}]", submit_conf::CONNECT_PORT);
-        findings
-            .warn(field, format_args!("is ignored: clients connect to port {CONNECT_PORT} of the Service"));
+    for (key, port, what) in [
+        (submit_conf::CONNECT_PORT, CONNECT_PORT, "is ignored: clients connect to port"),
+        (conf::UI_PORT, UI_PORT, "makes the web UI unreachable: it is expected at port"),
+    ] {
+        if connect.spec.spark_conf.get(key).is_some_and(|given| *given != port.to_string()) {
+            findings
+                .warn(format_args!("spec.sparkConf[{key}]"), format_args!("{what} {port} of the Service"));
+        }
     }
 }
 
