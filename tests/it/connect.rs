@@ -538,6 +538,20 @@ fn a_server_of_spark_3_without_the_jar_of_spark_connect_gets_a_warning() {
     }
 }
 
+/// In an earlier version, the warning was that of an application: the operator would set the deploy mode to `cluster`.
+#[test]
+fn a_server_gets_no_warning_of_what_only_an_application_ignores() {
+    let properties =
+        json!({"spark.submit.deployMode": "client", "spark.app.name": "notebook", "spark.ui.port": "4041"});
+    let mut warnings = examine(&Story::of(json!({"sparkConf": properties})).connect).warnings;
+    warnings.retain(|warning| warning.starts_with("spec.sparkConf"));
+    let expected = [
+        "spec.sparkConf[spark.ui.port]: makes the web UI unreachable: it is expected at port 4040 of the Service",
+        "spec.sparkConf: `spark.app.name` is ignored: the operator sets it to `Spark Connect server`",
+    ];
+    assert_eq!(warnings, expected);
+}
+
 #[test]
 fn a_service_that_is_reachable_from_outside_the_cluster_needs_a_right() {
     let rights = |service: Value| {

@@ -61,6 +61,10 @@ impl Ports {
                 }
                 (Some(port), _) => {
                     let server = Arc::new(Server::new(uid, known));
+                    // They were opened at a port that has been closed since.
+                    if gateway.connections.has_any(uid) {
+                        server.used();
+                    }
                     let port = (port, open(gateway, &server, port));
                     let reports = reports::report(Arc::clone(gateway), Arc::clone(&server));
                     gateway.reporters.spawn(reports.instrument(server.span()));

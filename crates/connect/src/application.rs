@@ -9,9 +9,10 @@ use api::{
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use submission::pod_templates::sparks_container;
 
-/// Properties that are allowed for a server and refused for an application: the pod's name, which the operator sets
-/// anyway, and lists of files, which are in the server's image.
-const LEFT_OUT: [&str; 5] = [
+/// Properties whose rules for an application do not apply to a server: the pod's name, which the operator sets anyway,
+/// the deploy mode, and lists of files, which are in the server's image.
+const LEFT_OUT: [&str; 6] = [
+    conf::DEPLOY_MODE,
     conf::DRIVER_POD_NAME,
     submit_conf::JARS,
     submit_conf::FILES,

@@ -3,8 +3,8 @@
 //! the same specs with the same messages.
 
 use crate::{
-    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, application::as_application, names, objects, options::image,
-    server_pod::server_pod,
+    CONNECT_PORT, LEAST_IDLE_SECONDS, Policy, UI_PORT, application::as_application, names, objects,
+    options::image, server_pod::server_pod,
 };
 use api::{
     LONGEST_LABEL, Role, SparkConnect, SparkConnectSpec,
@@ -24,7 +24,7 @@ use validation::{
 
 /// Replacements that turn a finding about an application into one about a server. They are applied in this order, each
 /// to the result of the one before.
-const WORDS: [(&str, &str); 13] = [
+const WORDS: [(&str, &str); 14] = [
     ("spec.driver", "spec.server"),
     ("write spec.server.kubernetesMaster instead", "the operator sets it: take it out"),
     ("spec.server.image", "the image of the container in spec.server.template"),
@@ -38,6 +38,7 @@ const WORDS: [(&str, &str); 13] = [
     ("coreLimit, or cores where there is none, of", "the CPU limits of"),
     ("memory, memoryOverhead or memoryLimit of", "memory of"),
     (" of driver and executor", " of server and executor, or what their templates ask for"),
+    ("the operator sets it to `server`", "the operator sets it to `Spark Connect server`"),
 ];
 /// Checks that the server can run with the spec that the user wrote.
 ///
@@ -153,11 +154,21 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
         let why = format!("`{initial}` is not between minExecutors and maxExecutors");
         findings.refuse("spec.dynamicAllocation.initialExecutors", why);
     }
-    let port = connect.spec.spark_conf.get(submit_conf::CONNECT_PORT);
-    if port.is_some_and(|port| *port != CONNECT_PORT.to_string()) {
-        let field = format!("spec.sparkConf[{}]", submit_conf::CONNECT_PORT);
-        findings
-            .warn(field, format_args!("is ignored: clients connect to port {CONNECT_PORT} of the Service"));
+    let mode = connect.spec.spark_conf.get(conf::DEPLOY_MODE);
+    if let Some(mode) = mode.filter(|mode| *mode != "client") {
+        let field = format!("spec.sparkConf[{}]", conf::DEPLOY_MODE);
+        let why =
+            format!("`{mode}` is not possible: a server of Spark Connect runs in its own pod, take it out");
+        findings.refuse(field, why);
+    }
+    for (key, port, what) in [
+        (submit_conf::CONNECT_PORT, CONNECT_PORT, "is ignored: clients connect to port"),
+        (conf::UI_PORT, UI_PORT, "makes the web UI unreachable: it is expected at port"),
+    ] {
+        if connect.spec.spark_conf.get(key).is_some_and(|given| *given != port.to_string()) {
+            findings
+                .warn(format_args!("spec.sparkConf[{key}]"), format_args!("{what} {port} of the Service"));
+        }
     }
 }
 

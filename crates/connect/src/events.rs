@@ -7,7 +7,9 @@ pub(super) const FAILED: &str = "SparkConnectFailed";
 pub(super) const RESUMED: &str = "SparkConnectResumed";
 pub(super) const WAKING: &str = "SparkConnectWaking";
 
-/// The reason and the message of the condition `GatewayMissing`.
+/// Reasons and messages of the condition `GatewayMissing`, the first one while it is false.
+pub(super) const GATEWAY: (&str, &str) =
+    ("GatewayPresent", "clients connect through the gateway, and their connections count as use");
 pub(super) const NO_GATEWAY: (&str, &str) = (
     "NoGateway",
     "sleepAfterIdleSeconds and ttlSecondsAfterIdle have no effect: the operator has no gateway (--connect-gateway)",

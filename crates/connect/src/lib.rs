@@ -113,6 +113,9 @@ pub struct Observed {
     /// The port at which the gateway serves this SparkConnect: that of its status, unless another SparkConnect has it,
     /// else a free one. `None` without a gateway or without a free port.
     pub gateway_port: Option<i32>,
+    /// The time for which idleness does not count yet, because the gateway may have been unable to report connections
+    /// that are open.
+    pub settling: Duration,
 }
 
 /// The pod with the server's name.

@@ -299,6 +299,9 @@ mod tests {
         ] {
             let (answer, _) = get(&page, path, ("x", "y")).await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
+            // Otherwise a link of Spark's UI could not be opened in a new window.
+            let opener = if policy == "sandbox " { "unsafe-none" } else { "same-origin" };
+            assert_eq!(header(&answer, "cross-origin-opener-policy"), opener, "{path}");
         }
         // An element that a tenant has injected into a page cannot load a script from a driver.
         for (site, status) in [("same-origin", StatusCode::FORBIDDEN), ("cross-site", StatusCode::GONE)] {

@@ -24,7 +24,8 @@ use tokio::{
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
 /// The timeout of a page that waits for a list that is not complete yet.
 const FIRST: Duration = Duration::from_secs(10);
-/// The pause before a truncated list is read again: it has no `resourceVersion` from which a watch could continue.
+/// The pause before a list is read again that cannot be watched: a truncated one has no `resourceVersion` from which a
+/// watch could continue, and the caller may lack the right.
 const AGAIN: Duration = Duration::from_secs(20);
 /// The timeout of one watch request, in seconds, and the interval in which the watch checks whether the list is still
 /// used.
@@ -154,12 +155,19 @@ struct Source<R> {
 
 impl<R: Row> Source<R> {
     async fn follow(self) {
-        let mut patience = Patience::default();
+        let (mut patience, mut may_watch) = (Patience::default(), true);
         while self.list.is_used() {
             let failure = match self.listed().await {
                 Ok(version) => {
                     patience.restore();
-                    self.watched(version).await.err()
+                    match self.watched(if may_watch { version } else { String::new() }).await {
+                        // If the right to list is lost too, the next list says so.
+                        Err(kube::Error::Api(status)) if status.code == 403 => {
+                            may_watch = false;
+                            None
+                        }
+                        ended => ended.err(),
+                    }
                 }
                 Err(error) => Some(error),
             };
@@ -307,6 +315,31 @@ mod tests {
         let refusal = Arc::clone(&list).complete().await.err().unwrap();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(task.join_next().await.is_some_and(|ended| ended.is_ok()));
+    }
+
+    /// In an earlier version, each refresh of a page read the whole list again.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_may_not_be_watched_is_read_again_after_a_pause() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&lists);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (code, body) = if request.uri().query().unwrap_or_default().contains("watch=true") {
+                (403_u16, json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"}))
+            } else {
+                counter.fetch_add(1, Ordering::Relaxed);
+                (200, json!({"metadata": {"resourceVersion": "7"}, "items": []}))
+            };
+            let answer = Response::builder().status(code).body(Answer::from(body.to_string())).unwrap();
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let reader = reader(Client::new(service, "default"));
+        let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        for expected in [2, 3] {
+            sleep(AGAIN / 2).await;
+            assert!(Arc::clone(&list).complete().await.is_ok());
+            assert_eq!((lists.load(Ordering::Relaxed), list.trouble()), (expected, None));
+            sleep(AGAIN / 2).await;
+        }
     }
 
     /// When a caller is forgotten, the task is dropped. No watch remains, and pages that wait for the list retry.

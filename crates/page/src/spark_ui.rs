@@ -135,7 +135,9 @@ pub(crate) async fn window(
         answer(&page, &path, &method, &uri, &body).await
     };
     let answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
-    ([(header::CONTENT_SECURITY_POLICY, CONFINED)], answer).into_response()
+    // A browser shows no page of another policy in a window that a sandboxed frame has opened.
+    let opener = HeaderName::from_static("cross-origin-opener-policy");
+    ([(header::CONTENT_SECURITY_POLICY, CONFINED), (opener, "unsafe-none")], answer).into_response()
 }
 
 async fn answer(

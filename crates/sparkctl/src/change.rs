@@ -106,7 +106,7 @@ pub(super) async fn trigger(cluster: &Cluster, which: &Schedules) -> anyhow::Res
 }
 
 /// Returns a patch that sets `annotation` to the present time: the operator acts once for each value of the annotation.
-pub(super) fn patch_with_time(annotation: &str) -> Value {
+fn patch_with_time(annotation: &str) -> Value {
     json!({"metadata": {"annotations": {annotation: now().to_string()}}})
 }
 

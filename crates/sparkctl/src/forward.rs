@@ -17,7 +17,7 @@ use clap_complete::ArgValueCompleter;
 use connect::ServerPod;
 use futures::future::{Either, select, select_all};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt, runtime::wait::await_condition};
+use kube::{Api, ResourceExt, client::UpgradeConnectionError, runtime::wait::await_condition};
 use spark_operator_client::patience::{GRACE, in_time};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -142,28 +142,41 @@ pub(super) struct PodPort {
 
 impl PodPort {
     /// Waits until something on the port answers HTTP.
-    pub(super) async fn answers(&self) {
+    ///
+    /// # Errors
+    ///
+    /// When the user may not forward ports of pods.
+    pub(super) async fn answers(&self) -> anyhow::Result<()> {
         self.until(async || {
-            let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await.map_err(of_call)?;
-            let mut stream = forwarder.take_stream(self.port).context("no stream")?;
-            stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
-            Ok(stream.read(&mut [0]).await? > 0)
+            let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await?;
+            let Some(mut stream) = forwarder.take_stream(self.port) else { return Ok(false) };
+            let is_sent = stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await.is_ok();
+            Ok(is_sent && stream.read(&mut [0]).await.is_ok_and(|read| read > 0))
         })
-        .await;
+        .await
     }
 
     /// Waits until the pod is ready.
-    pub(super) async fn is_ready(&self) {
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::answers`].
+    pub(super) async fn is_ready(&self) -> anyhow::Result<()> {
         self.until(async || {
             let pod = in_time(GRACE, self.pods.get(&self.pod)).await??;
             Ok(ServerPod::of(&pod).is_ready)
         })
-        .await;
+        .await
     }
 
-    async fn until(&self, listens: impl AsyncFn() -> anyhow::Result<bool>) {
+    async fn until(&self, listens: impl AsyncFn() -> kube::Result<bool>) -> anyhow::Result<()> {
         let mut waiting = Waiting::default();
-        while !matches!(listens().await, Ok(true)) {
+        loop {
+            match listens().await {
+                Ok(true) => return Ok(()),
+                Err(error) if is_refused(&error) => return Err(of_call(error)),
+                Ok(false) | Err(_) => {}
+            }
             waiting.say(&format!("waiting for {} to listen on port {}", self.pod, self.port));
             sleep(PAUSE).await;
         }
@@ -183,6 +196,15 @@ impl PodPort {
             None => Ok(()),
         }
     }
+}
+
+/// Whether the API server refuses to forward ports because of the user's credentials or rights.
+fn is_refused(error: &kube::Error) -> bool {
+    matches!(
+        error,
+        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code))
+            if [401, 403].contains(&code.as_u16())
+    )
 }
 
 /// A port of this machine's loopback addresses, with the listeners on it.
@@ -224,7 +246,15 @@ impl LocalPort {
             let accept = select_all(self.listeners.iter().map(|listener| Box::pin(listener.accept())));
             tokio::select! {
                 (accepted, ..) = accept => {
-                    let (connection, _) = accepted?;
+                    let (connection, _) = match accepted {
+                        Ok(accepted) => accepted,
+                        // This process may have no file descriptors left: the connections that it has continue.
+                        Err(error) => {
+                            complain(&format!("a connection cannot be accepted: {error}"));
+                            sleep(PAUSE).await;
+                            continue;
+                        }
+                    };
                     let to = PodPort { pods: to.pods.clone(), pod: to.pod.clone(), port: to.port };
                     connections.spawn(async move { to.carry(connection).await });
                 }

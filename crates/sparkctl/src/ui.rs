@@ -55,7 +55,7 @@ pub(super) async fn ui(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let local = LocalPort::usual(flags.local_port, DEFAULT_PORT).await?;
     let port = ui_port_of(cluster, name).await?;
     through(cluster, whose, port, &local, async |to| {
-        to.answers().await;
+        to.answers().await?;
         open(&format!("http://localhost:{}", local.port), flags.no_browser)
     })
     .await

@@ -199,13 +199,16 @@ async fn clients_of_a_server_that_may_sleep_are_routed_to_the_gateway() {
 
     // Nobody has connected for years.
     let long_ago = "2020-01-01T00:00:00Z";
-    let mut conditions = becomes(&namespace, "Ready").await["conditions"].take();
+    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"ttlSecondsAfterIdle": 3600}}));
+    let is_seen =
+        |connect: &Value| connect["status"]["observedGeneration"] == connect["metadata"]["generation"];
+    let mut connect = namespace.until::<SparkConnect>("notebook", "is reconciled", is_seen).await;
+    let mut conditions = connect["status"]["conditions"].take();
     for condition in conditions.as_array_mut().unwrap() {
         condition["lastTransitionTime"] = json!(long_ago);
     }
     let idle = json!({"startTime": long_ago, "lastRestartTime": long_ago, "conditions": conditions});
     namespace.patch_status::<SparkConnect>("notebook", &idle).await;
-    namespace.merge::<SparkConnect>("notebook", &json!({"spec": {"ttlSecondsAfterIdle": 3600}}));
     namespace.is_gone::<SparkConnect>("notebook").await;
     namespace.has_event("SparkConnectDeleted", |_| true).await;
     calls::delete(GATEWAY);

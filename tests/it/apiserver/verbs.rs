@@ -396,6 +396,9 @@ async fn each_failure_of_sparkctl_is_reported_in_one_line() {
     let [token, token_of_powerless, token_of_reader] = ["nobody", "powerless", "reader"].map(token_of);
     calls::delete("/api/v1/namespaces/verbs/serviceaccounts/nobody");
     account("reader", "verbs", "verbs", &["get"]);
+    let subject = json!({"kind": "ServiceAccount", "name": "reader", "namespace": "verbs"});
+    let reads = &["get", "list", "watch"][..];
+    calls::grant("reader-of-pods", Some("verbs"), &subject, &[("", &["pods"], reads)]);
     let reader = variant("reader", &|config| user(config, json!({"token": token_of_reader})));
     let gone = variant("gone", &|config| user(config, json!({"token": token})));
     let denied = variant("denied", &|config| user(config, json!({"token": token_of_powerless})));
@@ -429,6 +432,18 @@ async fn each_failure_of_sparkctl_is_reported_in_one_line() {
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("pi is NEW\n"), "{output:?}");
     let warning = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(warning.starts_with("Warning: the events are not shown: events is forbidden: "), "{warning}");
+    // In an earlier version, this command waited for ever.
+    let driver = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pi-driver"},
+        "spec": {"containers": [{"name": "spark-kubernetes-driver", "image": "none"}]},
+    });
+    namespace.create::<Pod>(&driver).await;
+    kubelet::runs(&namespace, "pi-driver").await;
+    let status = json!({"applicationState": {"state": "RUNNING"}, "driverInfo": {"podName": "pi-driver"}});
+    namespace.patch_status::<SparkApplication>("pi", &status).await;
+    let (code, said) = fails(&["--kubeconfig", &reader, "ui", "pi"], "");
+    let words = "sparkctl: you may not forward ports of pods: have `get` and `create` of `pods/portforward` granted\n";
+    assert_eq!((code, &*said), (FAILED, words));
     // Missing files are skipped; files that cannot be read are errors.
     let listed = format!("/nonexistent:{}", env::var("KUBECONFIG").unwrap());
     let broken = variant("broken", &|config| *config = json!("no kubeconfig"));

@@ -162,6 +162,22 @@ async fn use_is_reported_once_a_period_and_once_more_after_the_last_connection()
     assert_eq!(rig.api.reports().len(), 4);
 }
 
+/// In an earlier version, a server slept although it was in use, after somebody had removed its idle time and set it
+/// again.
+#[tokio::test]
+async fn a_connection_is_reported_also_when_its_port_was_closed_and_another_one_is_open() {
+    let rig = Rig::begin(settings()).await;
+    rig.api.put(object("a", EARLY, &ready(20_000)));
+    let mut session = rig.connect(20_000).await;
+    echoes(&mut session, "a").await;
+    eventually(|| (rig.api.reports().len() == 1).then_some(())).await;
+    rig.api.put(object("a", EARLY, &json!({"state": "Ready"})));
+    rig.is_closed(20_000).await;
+    rig.api.put(object("a", EARLY, &ready(20_001)));
+    eventually(|| (rig.api.reports().len() == 2).then_some(())).await;
+    echoes(&mut session, "still open").await;
+}
+
 #[tokio::test]
 async fn a_failed_report_is_retried() {
     let rig = Rig::begin(settings()).await;

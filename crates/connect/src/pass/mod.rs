@@ -137,14 +137,21 @@ impl<'a> Pass<'a> {
         Some((self.policy.gateway.as_ref()?, port))
     }
 
-    /// Records the gateway's port for this server, or sets the condition `GatewayMissing` if the spec needs a gateway.
+    /// Records the gateway's port for this server, and sets the condition `GatewayMissing` if the spec needs a gateway.
+    /// While the condition is false, connections pass the gateway and count. A suspended server does not have it, so
+    /// that the time of the suspension does not count as idle.
     fn find_gateway(&mut self) {
         let (needed, known) = (self.connect.needs_gateway(), self.policy.gateway.is_some());
         let port = self.seen.gateway_port.filter(|_| needed && known);
         self.plan.status.gateway = port.map(|port| ConnectGateway { port });
         let is_missing = needed && port.is_none();
-        let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
-        self.note(GATEWAY_MISSING, is_missing.then_some(why), "SparkConnectGatewayMissing", "Expose");
+        if needed && !is_missing && !self.connect.spec.suspend {
+            let (reason, why) = events::GATEWAY;
+            self.set(GATEWAY_MISSING, false, reason, why);
+        } else {
+            let why = if known { events::NO_PORT } else { events::NO_GATEWAY };
+            self.note(GATEWAY_MISSING, is_missing.then_some(why), "SparkConnectGatewayMissing", "Expose");
+        }
         if is_missing && known {
             // No watch reports that another SparkConnect has given up its port.
             self.wake_in(LONGEST_PAUSE);

@@ -5,14 +5,14 @@ use super::Pass;
 use crate::events;
 use api::{
     ConnectState,
-    names::connect_condition::{SERVER_POD_READY, SLEEPING, SUSPENDED},
+    names::connect_condition::{GATEWAY_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED},
 };
 use plan::between;
 use std::time::Duration;
 
 impl Pass<'_> {
-    /// Returns how long the server has been idle: the time since the last connection, or since it started or became
-    /// ready, if that is later.
+    /// Returns how long the server has been idle: the time since the last connection, or since it started, became ready
+    /// or was resumed, or since connections pass the gateway, if that is later.
     fn idle(&self) -> Duration {
         let status = &self.plan.status;
         let ready = status.true_condition(SERVER_POD_READY);
@@ -22,6 +22,8 @@ impl Pass<'_> {
             // With its restarts, a server that ends again and again would never be idle.
             status.last_restart_time.clone().filter(|_| status.restarts == 0),
             ready.map(|condition| condition.last_transition_time.clone()),
+            // Nobody has recorded the connections before.
+            status.condition(GATEWAY_MISSING).map(|condition| condition.last_transition_time.clone()),
         ];
         let latest = times.into_iter().flatten().map(|time| time.0).max();
         latest.map_or(Duration::ZERO, |latest| between(latest, self.now))
@@ -53,15 +55,13 @@ impl Pass<'_> {
         has_started && self.elapses(limit, self.idle())
     }
 
-    /// Returns whether `passed` has reached the limit. If not, schedules a reconcile for when it will have.
+    /// Returns whether `passed` has reached the limit, and idleness counts. If not, schedules a reconcile for then.
     fn elapses(&mut self, limit: Duration, passed: Duration) -> bool {
-        match limit.checked_sub(passed).filter(|rest| !rest.is_zero()) {
-            None => true,
-            Some(rest) => {
-                self.wake_in(rest);
-                false
-            }
+        let rest = limit.saturating_sub(passed).max(self.seen.settling);
+        if !rest.is_zero() {
+            self.wake_in(rest);
         }
+        rest.is_zero()
     }
 
     /// Deletes the server's pod, and creates none until `spec.suspend` is false.

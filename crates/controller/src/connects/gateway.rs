@@ -31,7 +31,7 @@ use std::{
 };
 use tokio::{
     sync::{Notify, watch as state},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 use tracing::warn;
 use work::may_have;
@@ -40,6 +40,11 @@ use work::may_have;
 const PAUSE: Duration = Duration::from_millis(200);
 /// The interval in which the NetworkPolicy is applied again, in case somebody has changed it.
 const REAPPLY_AFTER: Duration = Duration::from_secs(60);
+
+/// The time for which idleness does not count after a pod of the gateway has become ready or this process has started.
+/// While the operator is down, its webhook is too, so that all reports of open connections fail. The gateway retries
+/// every 8 s, `sparkctl connect open` every 20 s, and the webhook's Service needs some seconds to reach this process.
+const SETTLING: Duration = Duration::from_secs(60);
 
 /// The operator's settings about its gateway.
 #[derive(Clone, Debug)]
@@ -57,6 +62,8 @@ pub(super) struct KnownGateway {
     setup: GatewaySetup,
     /// The IP addresses of its ready pods; `None` before the pods are listed.
     addresses: state::Sender<Option<Vec<String>>>,
+    /// Since when pods of the gateway are ready, as far as this process knows. `None` if there are none.
+    pub ready_since: Mutex<Option<Instant>>,
     given: Mutex<Given>,
     /// Notified when SparkConnects have changed.
     pub news: Notify,
@@ -86,7 +93,13 @@ impl Keep<Pod> for Address {
 
 impl KnownGateway {
     pub(super) fn new(setup: GatewaySetup) -> Self {
-        Self { setup, addresses: state::Sender::new(None), given: Mutex::default(), news: Notify::new() }
+        Self {
+            setup,
+            addresses: state::Sender::new(None),
+            ready_since: Mutex::default(),
+            given: Mutex::default(),
+            news: Notify::new(),
+        }
     }
 
     /// Waits until the pods that existed at the start are known.
@@ -99,6 +112,12 @@ impl KnownGateway {
     pub(super) fn now(&self) -> Gateway {
         let addresses = self.addresses.borrow().clone().unwrap_or_default();
         Gateway { addresses, ..self.setup.gateway.clone() }
+    }
+
+    /// Returns the time for which idleness does not count yet: until [`SETTLING`] after [`Self::ready_since`].
+    pub(super) fn settling(&self) -> Duration {
+        let since = *self.ready_since.lock();
+        since.map_or(SETTLING, |since| SETTLING.saturating_sub(since.elapsed()))
     }
 
     /// Returns the port for a SparkConnect: that of its status, unless another SparkConnect has it, or else one that no
@@ -166,6 +185,8 @@ impl KnownGateway {
             }
             let mut found: Vec<_> = pods.state().iter().filter_map(|pod| pod.kept.0.clone()).collect();
             found.sort();
+            let since = self.ready_since.lock().or(Some(Instant::now())).filter(|_| !found.is_empty());
+            *self.ready_since.lock() = since;
             let replaces =
                 |known: &mut Option<Vec<String>>| known.replace(found.clone()).as_ref() != Some(&found);
             if self.addresses.send_if_modified(replaces) {

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Error, calls::Calls, kept::Kept, observe::try_executor},
-    Context,
+    Context, KnownGateway,
     index::{POD, Part},
 };
 use api::{ObjectKey, ObjectKind, SparkConnect};
@@ -13,7 +13,7 @@ use kube::{Api, Resource, ResourceExt};
 use plan::executor_trial::Trial;
 use pods::{Controller, PodSummary};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 /// The facts about one SparkConnect.
 #[derive(Default)]
@@ -76,6 +76,7 @@ impl Context {
             self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
         seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.source.cache));
+        seen.facts.settling = gateway.map_or(Duration::ZERO, KnownGateway::settling);
         Ok(seen)
     }
 

@@ -107,6 +107,7 @@ mod tests {
     use serde_json::{Value, from_slice, from_value, json};
     use std::{collections::BTreeMap, sync::Arc};
     use submission::exposure::UrlFormat;
+    use tokio::time::Instant;
 
     /// A fake API server that has these objects, by path, and refuses to create or change objects of the kind
     /// `refuses`, if it is set.
@@ -214,11 +215,13 @@ mod tests {
             Context::new(cluster, &setup, connect, reflector::store().0)
         }
 
-        fn context_with_gateway(&self, server_time: Option<Timestamp>) -> Context {
+        /// Returns a context with a gateway whose pods are ready for this number of seconds.
+        fn context_with_gateway(&self, server_time: Option<Timestamp>, ready_for: u64) -> Context {
             let gateway = connect::Gateway { namespace: "ours".to_owned(), ..connect::Gateway::default() };
             let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
-            let (gateway, server_time) = (Some(KnownGateway::new(setup)), Arc::new(move || server_time));
-            Context { gateway, server_time, ..self.context() }
+            let gateway = KnownGateway::new(setup);
+            *gateway.ready_since.lock() = Instant::now().checked_sub(Duration::from_secs(ready_for));
+            Context { gateway: Some(gateway), server_time: Arc::new(move || server_time), ..self.context() }
         }
 
         /// Creates a server and reports its pod as ready.
@@ -271,20 +274,32 @@ mod tests {
         assert_eq!(patched, ["PATCH pi-server"]);
     }
 
+    /// In an earlier version, an operator that had been down for longer than the idle time deleted servers that were in
+    /// use: the gateway could not report their connections without the operator's webhook.
     #[tokio::test]
-    async fn a_spark_connect_is_idle_only_by_the_clock_of_the_api_server() {
+    async fn a_spark_connect_is_idle_by_the_clock_of_the_api_server_and_after_the_gateway_could_report() {
+        const BEGIN: &str = "1970-01-01T00:00:00Z";
         let time = |seconds| Timestamp::from_second(seconds).ok();
-        for (server_time, is_deleted) in [(time(10), false), (time(61), true), (None, true)] {
+        for (server_time, ready_for, is_deleted) in
+            [(time(10), 60, false), (time(61), 60, true), (None, 60, true), (None, 50, false)]
+        {
             let server = Server::default();
-            let context = server.context_with_gateway(server_time);
+            let context = server.context_with_gateway(server_time, ready_for);
             {
                 let mut objects = server.objects.lock();
                 let connect = objects.get_mut(CONNECT).unwrap();
                 connect["spec"]["ttlSecondsAfterIdle"] = json!(60);
-                connect["status"]["startTime"] = json!("1970-01-01T00:00:00Z");
+                let condition = json!({
+                    "type": "GatewayMissing", "status": "False", "reason": "", "message": "", "lastTransitionTime": BEGIN,
+                });
+                connect["status"] = json!({"startTime": BEGIN, "conditions": [condition]});
             }
             server.look(&context).await;
-            assert_eq!(server.objects.lock().contains_key(CONNECT), !is_deleted, "{server_time:?}");
+            assert_eq!(
+                server.objects.lock().contains_key(CONNECT),
+                !is_deleted,
+                "{server_time:?} {ready_for}"
+            );
         }
     }
 
@@ -343,15 +358,18 @@ mod tests {
         for (field, path) in [("ttlSecondsAfterIdle", CONNECT), ("sleepAfterIdleSeconds", POD)] {
             for is_noted in [true, false] {
                 let server = Server::default();
-                let context = server.context_with_gateway(None);
+                let context = server.context_with_gateway(None, 60);
                 server.is_ready(&context).await;
+                server.objects.lock().get_mut(CONNECT).unwrap()["spec"][field] = json!(60);
+                server.look(&context).await;
                 let read = {
                     let mut objects = server.objects.lock();
                     let connect = objects.get_mut(CONNECT).unwrap();
-                    connect["spec"][field] = json!(60);
                     let status = &mut connect["status"];
                     (status["startTime"], status["lastRestartTime"]) = (json!(LONG_AGO), json!(LONG_AGO));
-                    status["conditions"][0]["lastTransitionTime"] = json!(LONG_AGO);
+                    for condition in status["conditions"].as_array_mut().unwrap() {
+                        condition["lastTransitionTime"] = json!(LONG_AGO);
+                    }
                     let read = connect.clone();
                     if is_noted {
                         connect["metadata"]["resourceVersion"] = json!("1000");

@@ -2,14 +2,13 @@
 //! successor is used. As long as the command runs, the server does not sleep.
 
 use crate::{
-    change::patch_with_time,
     cluster::Cluster,
     completion,
     failure::of_call,
     forward::{LocalPort, through},
     log::Whose,
     names,
-    show::{complain, print},
+    show::{complain, now, print},
     yaml::line,
 };
 use anyhow::bail;
@@ -19,7 +18,12 @@ use api::{
 };
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use kube::api::{Patch, PatchParams};
+use jiff::{SignedDuration, Timestamp, fmt::rfc2822::DateTimeParser};
+use kube::{
+    api::{GetParams, Patch, PatchParams, Request},
+    client::Body,
+};
+use serde_json::json;
 use spark_operator_client::patience::{GRACE, can_pass, in_time};
 use std::{cell::Cell, future::pending, time::Duration};
 use tokio::time::sleep;
@@ -37,8 +41,9 @@ pub(super) struct Flags {
 
 /// The server's port, which is also the default port of Spark Connect clients.
 const PORT: u16 = 15_002;
-/// The time between two records of the use of the server: half of the minimum idle time after which a server sleeps.
-const PERIOD: Duration = Duration::from_secs(connect::LEAST_IDLE_SECONDS.unsigned_abs() / 2);
+/// The time between two records of the use of the server: a third of the minimum idle time after which a server sleeps,
+/// so that a record may fail once.
+const PERIOD: Duration = Duration::from_secs(connect::LEAST_IDLE_SECONDS.unsigned_abs() / 3);
 
 pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let name = &flags.name;
@@ -59,7 +64,7 @@ pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()>
     };
     let is_first = Cell::new(true);
     let forward = through(cluster, Whose::Connect(name), PORT, &local, async |server| {
-        server.is_ready().await;
+        server.is_ready().await?;
         if !is_first.replace(false) {
             complain(&format!("{name} has a new server: the sessions of the previous one are lost"));
             return Ok(());
@@ -88,10 +93,25 @@ fn instructions(port: u16) -> String {
     )
 }
 
+/// Returns the time by the API server's clock: the value of the `Date` header of a response, rounded up to the next
+/// second, so that it is after the time at which the server has gone to sleep. Returns the time of this machine if there
+/// is none.
+async fn time(cluster: &Cluster) -> Timestamp {
+    let time = async {
+        let request = Request::new("").get("version", &GetParams::default()).ok()?;
+        let answer = in_time(GRACE, cluster.client.send(request.map(Body::from))).await.ok()?.ok()?;
+        let date = DateTimeParser::new().parse_timestamp(answer.headers().get("date")?).ok()?;
+        Some(date + SignedDuration::from_secs(1))
+    };
+    time.await.unwrap_or_else(now)
+}
+
 /// Records in the annotation of the SparkConnect that the server is used, as the gateway does. Returns false if the API
 /// server refuses that, so that repeating it is useless.
 async fn record_use(cluster: &Cluster, name: &str) -> bool {
-    let patch = patch_with_time(annotation::LAST_CONNECTION);
+    // If the clock of this machine is slow, its time would say that the server is idle, although others use it.
+    let now = time(cluster).await.to_string();
+    let patch = json!({"metadata": {"annotations": {annotation::LAST_CONNECTION: now}}});
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
     let connects = cluster.whole::<SparkConnect>();
     match in_time(GRACE, connects.patch(name, &parameters, &patch)).await.flatten() {

@@ -24,7 +24,12 @@ use output::lines;
 use pods::Facts;
 pub(super) use pods::Whose;
 use spark_operator_client::patience::{GRACE, Patience, can_pass, in_time};
-use std::{collections::BTreeSet, pin::pin, str::FromStr, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    pin::pin,
+    str::FromStr,
+    time::Duration,
+};
 use tokio::time::sleep;
 
 #[derive(Debug, Args)]
@@ -106,6 +111,9 @@ impl FromStr for Executors {
     }
 }
 
+/// The number of executors' logs that are read at once without --follow. Each takes a connection, and an application may
+/// have more executors than this process may open files.
+const AT_ONCE: usize = 16;
 /// The pause before the next request for something that does not exist yet.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -271,7 +279,7 @@ async fn of_executors(
     how: &How,
 ) -> anyhow::Result<()> {
     let (mut known, mut how, mut trouble) = (BTreeSet::new(), how.clone(), None);
-    let mut streams = FuturesUnordered::new();
+    let (mut waiting, mut streams) = (VecDeque::new(), FuturesUnordered::new());
     let mut poll = Poll { patience: Patience::default(), has_answered: false };
     loop {
         let seen = async {
@@ -299,16 +307,21 @@ async fn of_executors(
             if known.insert(pod.uid()) {
                 let number = pod.labels().get(label::SPARK_EXEC_ID).cloned().unwrap_or_default();
                 let lines = lines(cluster.api(), &pod, &how).map(move |line| (number.clone(), line));
-                streams.push(lines.boxed_local().into_future());
+                waiting.push_back(lines.boxed_local());
             }
         }
         how = how.of_later_pods();
-        if streams.is_empty() && facts.has_ended {
+        if streams.is_empty() && waiting.is_empty() && facts.has_ended {
             return trouble.map_or(Ok(()), Err);
         }
         // Other executors may start: with --follow the pods are listed again after a pause.
         let mut pause = pin!(sleep(4 * PAUSE));
         loop {
+            while (how.follow || streams.len() < AT_ONCE)
+                && let Some(lines) = waiting.pop_front()
+            {
+                streams.push(lines.into_future());
+            }
             if streams.is_empty() && !how.follow {
                 return trouble.map_or(Ok(()), Err);
             }
