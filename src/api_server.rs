@@ -11,6 +11,7 @@ use prometheus_client::{
 use std::{error::Error, iter::successors, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
 use tower::service_fn;
+use work::metric;
 
 /// How long the API server may take to begin an answer. The API server itself ends a request that is not a watch after
 /// 60 s. A healthy API server answers every request of the operator within a tenth of a second, and a caller that waits
@@ -60,19 +61,15 @@ type Labels<const N: usize> = [(&'static str, String); N];
 impl Requests {
     /// Returns a record whose counts and durations are registered in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets = || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
-        let requests = Self {
-            answers: Family::default(),
-            durations: Family::new_with_constructor(buckets),
-            time: Arc::default(),
-            host: Arc::default(),
-        };
+        let buckets: fn() -> Histogram =
+            || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
         let help =
             "Requests to the API server, by status code (<error> where there was no answer), method and host";
-        registry.register("rest_client_requests", help, requests.answers.clone());
+        let answers = metric(registry, "rest_client_requests", help, Family::default());
         let help = "How long the API server took to begin its answer, in seconds";
-        registry.register("rest_client_request_duration_seconds", help, requests.durations.clone());
-        requests
+        let durations = Family::new_with_constructor(buckets);
+        let durations = metric(registry, "rest_client_request_duration_seconds", help, durations);
+        Self { answers, durations, time: Arc::default(), host: Arc::default() }
     }
 
     /// Returns the time by the API server's clock; `None` before the first answer. The time can be up to a second too
