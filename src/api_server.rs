@@ -2,25 +2,16 @@
 
 use axum::http::{HeaderMap, Method, Request, Response, Uri, header};
 use jiff::{SignedDuration, Timestamp, fmt::rfc2822};
-use kube::{
-    Client, Config,
-    client::{Body, ClientBuilder},
-};
+use kube::{Client, Config, client::Body};
 use parking_lot::Mutex;
 use prometheus_client::{
     metrics::{counter::Counter, family::Family, histogram::Histogram},
     registry::Registry,
 };
-use std::{
-    error::Error,
-    iter::successors,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{error::Error, iter::successors, sync::Arc, time::Duration};
 use tokio::time::{Instant, timeout};
-use tower::{Service, layer::layer_fn};
+use tower::service_fn;
+use work::metric;
 
 /// How long the API server may take to begin an answer. The API server itself ends a request that is not a watch after
 /// 60 s. A healthy API server answers every request of the operator within a tenth of a second, and a caller that waits
@@ -45,8 +36,7 @@ pub fn client(mut config: Config, requests: &Requests) -> kube::Result<Client> {
     config.reset_reader_on_write = true;
     let host = config.cluster_url.authority().map(ToString::to_string).unwrap_or_default();
     let requests = Requests { host: host.into(), ..requests.clone() };
-    let layer = layer_fn(|inner| Deadlines { inner, requests: requests.clone(), patience: ANSWER });
-    Ok(ClientBuilder::try_from(config)?.with_layer(&layer).build())
+    Ok(requests.measured(Client::try_from(config)?, ANSWER))
 }
 
 /// The maximum duration of a watch, in seconds. Then the next watch continues where the last one ended, which shows
@@ -71,19 +61,15 @@ type Labels<const N: usize> = [(&'static str, String); N];
 impl Requests {
     /// Returns a record whose counts and durations are registered in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets = || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
-        let requests = Self {
-            answers: Family::default(),
-            durations: Family::new_with_constructor(buckets),
-            time: Arc::default(),
-            host: Arc::default(),
-        };
+        let buckets: fn() -> Histogram =
+            || Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0]);
         let help =
             "Requests to the API server, by status code (<error> where there was no answer), method and host";
-        registry.register("rest_client_requests", help, requests.answers.clone());
+        let answers = metric(registry, "rest_client_requests", help, Family::default());
         let help = "How long the API server took to begin its answer, in seconds";
-        registry.register("rest_client_request_duration_seconds", help, requests.durations.clone());
-        requests
+        let durations = Family::new_with_constructor(buckets);
+        let durations = metric(registry, "rest_client_request_duration_seconds", help, durations);
+        Self { answers, durations, time: Arc::default(), host: Arc::default() }
     }
 
     /// Returns the time by the API server's clock; `None` before the first answer. The time can be up to a second too
@@ -112,57 +98,43 @@ impl Requests {
         durations.observe(duration.as_secs_f64());
         self.answers.get_or_create(&[("code", code), ("method", method.to_string()), ("host", host)]).inc();
     }
-}
 
-/// The service that keeps the deadlines and records each request.
-#[derive(Clone, Debug)]
-pub struct Deadlines<S> {
-    inner: S,
-    requests: Requests,
-    /// How long an answer may take to begin.
-    patience: Duration,
-}
-
-impl<S, B> Service<Request<Body>> for Deadlines<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-    S::Error: Into<BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context).map_err(Into::into)
+    /// Returns a client that sends its requests through `client` and records them. An answer may take `patience` to
+    /// begin.
+    fn measured(self, client: Client, patience: Duration) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        let service = service_fn(move |request| self.clone().sent(client.clone(), request, patience));
+        Client::new(service, namespace)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    async fn sent(
+        self,
+        client: Client,
+        request: Request<Body>,
+        patience: Duration,
+    ) -> Result<Response<Body>, BoxError> {
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let (requests, patience) = (self.requests.clone(), self.patience);
-        let answer = self.inner.call(request);
-        Box::pin(async move {
-            let asked = Instant::now();
-            let answer = match timeout(patience, answer).await {
-                Ok(answer) => answer.map_err(|error| in_words(error.into())),
-                Err(_) => Err(format!("the API server has not answered for {} s", patience.as_secs()).into()),
-            };
-            if let Ok(answer) = &answer {
-                requests.note_time(answer.headers());
-            }
-            let code =
-                answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
-            requests.answered(&method, &uri, code, asked.elapsed());
-            answer
-        })
+        let asked = Instant::now();
+        let answer = match timeout(patience, client.send(request)).await {
+            Ok(answer) => answer.map_err(in_words),
+            Err(_) => Err(format!("the API server has not answered for {} s", patience.as_secs()).into()),
+        };
+        if let Ok(answer) = &answer {
+            self.note_time(answer.headers());
+        }
+        let code = answer.as_ref().map_or("<error>".to_owned(), |answer| answer.status().as_str().to_owned());
+        self.answered(&method, &uri, code, asked.elapsed());
+        answer
     }
 }
 
 /// Returns a transport error together with all its causes, since only the innermost cause contains what went wrong.
-fn in_words(error: BoxError) -> BoxError {
-    if error.is::<kube::Error>() {
-        return error;
-    }
+fn in_words(error: kube::Error) -> BoxError {
+    let error: BoxError = match error {
+        kube::Error::Service(error) => error,
+        kube::Error::HyperError(error) => error.into(),
+        other => return other.into(),
+    };
     let causes = successors(error.source(), |&cause| cause.source()).map(|cause| format!(": {cause}"));
     format!("the API server cannot be reached: {error}{}", causes.collect::<String>()).into()
 }
@@ -178,10 +150,8 @@ mod tests {
     async fn a_request_without_an_answer_times_out_and_is_counted() {
         let mut registry = Registry::default();
         let requests = Requests::new(&mut registry);
-        let silent = tower::service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
-        let service =
-            Deadlines { inner: silent, requests: requests.clone(), patience: Duration::from_millis(1) };
-        let pods = Api::<Pod>::all(ClientBuilder::new(service, "default").build());
+        let silent = service_fn(|_| std::future::pending::<Result<Response<Body>, BoxError>>());
+        let pods = Api::<Pod>::all(requests.measured(Client::new(silent, "x"), Duration::from_millis(1)));
 
         let error = pods.get_metadata("x").await.unwrap_err();
         assert!(format!("{error:?}").contains("the API server has not answered for 0 s"), "{error:?}");
@@ -195,15 +165,32 @@ mod tests {
     async fn the_api_servers_time_continues_from_the_date_of_its_last_answer() {
         let requests = Requests::new(&mut Registry::default());
         assert_eq!(requests.server_time(), None);
-        let dated = tower::service_fn(|_| async {
+        let dated = service_fn(|_| async {
             let answer = Response::builder().header("Date", "Sat, 21 Nov 2026 08:00:00 GMT").status(404);
             answer.body(Body::empty())
         });
-        let patience = Duration::from_secs(30);
-        let service = Deadlines { inner: dated, requests: requests.clone(), patience };
-        let pods = Api::<Pod>::all(ClientBuilder::new(service, "default").build());
+        let pods = Api::<Pod>::all(requests.clone().measured(Client::new(dated, "x"), ANSWER));
         pods.get_metadata("x").await.unwrap_err();
         tokio::time::advance(Duration::from_secs(90)).await;
         assert_eq!(requests.server_time(), Some("2026-11-21T08:01:30Z".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn an_error_of_the_transport_is_returned_with_its_causes_and_one_of_the_client_unchanged() {
+        let measured = |client: Client| Requests::new(&mut Registry::default()).measured(client, ANSWER);
+        let refused = service_fn(|_| async {
+            let error = anyhow::anyhow!("connection refused").context("client error");
+            Err::<Response<Body>, BoxError>(error.into())
+        });
+        let client = measured(Client::new(refused, "team-a"));
+        assert_eq!(client.default_namespace(), "team-a");
+        let error = Api::<Pod>::all(client).get_metadata("x").await.unwrap_err();
+        let words = "ServiceError: the API server cannot be reached: client error: connection refused";
+        assert_eq!(error.to_string(), words);
+
+        let failing = service_fn(|_| async { Err::<Response<Body>, _>(kube::Error::TlsRequired) });
+        let pods = Api::<Pod>::all(measured(Client::new(failing, "team-a")));
+        let error = pods.get_metadata("x").await.unwrap_err();
+        assert!(matches!(error, kube::Error::TlsRequired), "{error:?}");
     }
 }

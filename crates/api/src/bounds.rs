@@ -20,8 +20,14 @@ const STRUCTURES: usize = 5_000;
 /// executor that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
 const VALUES: usize = 20_000;
 
+/// The key by which `serde_json` recognises its own `RawValue`. If it is the first key of an object, a `Value` becomes what
+/// the entry's text contains: any number of values, in any depth, of which the bounds of the JSON that contains the text
+/// would know nothing. No label, annotation or field has this key.
+const RESERVED: &str = "$serde_json::private::RawValue";
+
 const OF_READERS: &str = "and parsers of the object accept little more: write it flatter";
 const OF_OBJECTS: &str = "that an object may have: move what is so long into ConfigMaps or files";
+const OF_KEYS: &str = "is a key that parsers of the object reserve: use another one";
 
 /// The maximum length in bytes of a path in an error: in all longer paths seen so far, the rest only repeats the
 /// beginning.
@@ -38,7 +44,7 @@ pub struct Bounds {
     values: usize,
 }
 
-/// The first value of a JSON text that is beyond a bound.
+/// The first value of a JSON text that is beyond a bound or has a key that no value may have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct Excess {
@@ -56,34 +62,23 @@ impl Bounds {
     /// For an object all of which is parsed.
     pub const OBJECT: Self = Self { levels: LEVELS + 1, ..Self::TYPED };
 
-    /// Returns the first value in `json` that is beyond a bound; `None` if there is no such value. The path of the
-    /// value begins with `root`. If `root` is empty, `json` is a whole object, whose `metadata.managedFields` do not
-    /// count, because they are never parsed. For a text that is not JSON, the result is arbitrary.
+    /// Returns the first value in `json` that is beyond a bound, or has a key that makes `serde_json` parse the texts in
+    /// `json` as well; `None` if there is no such value. The path of the value begins with `root`. For a text that is not
+    /// JSON, the result is arbitrary.
     pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
         let (bytes, least) = (json.as_bytes(), self.levels.min(self.structures).min(self.values));
         // Each list or map takes at least two bytes, one of which is counted here; so does each further value with its
         // comma. Counting without a branch takes a tenth of the time of the scan below, which few objects need.
         let is_sign = |byte: &&u8| (**byte == b'{') | (**byte == b'[') | (**byte == b',');
-        if json.len() / 2 < least || bytes.iter().filter(is_sign).count() <= least {
+        let has_few = json.len() / 2 < least || bytes.iter().filter(is_sign).count() <= least;
+        if has_few && !may_have_reserved_key(json) {
             return None;
         }
         let mut open: Vec<Level> = Vec::new();
         let (mut structures, mut values) = (0, 0);
-        // How many lists and maps of managedFields are open.
-        let mut managed = 0_usize;
         let mut at = 0;
         while let Some(byte) = bytes.get(at) {
             let is_structure = matches!(byte, b'{' | b'[');
-            if managed > 0 || root.is_empty() && is_structure && is_managed(&open) {
-                match byte {
-                    b'{' | b'[' => managed += 1,
-                    b'}' | b']' => managed -= 1,
-                    b'"' => at = end_of_text(bytes, at),
-                    _ => {}
-                }
-                at += 1;
-                continue;
-            }
             structures += usize::from(is_structure);
             values += usize::from(is_structure || *byte == b',');
             let (is_deep, has_many) =
@@ -94,7 +89,7 @@ impl Bounds {
                     (_, true) => format!("is beyond the {STRUCTURES} lists and maps {OF_OBJECTS}"),
                     _ => format!("is beyond the {VALUES} values {OF_OBJECTS}"),
                 };
-                return Some(Excess { path: excerpt::beginning(path(&open, root), LONGEST_PATH), why });
+                return Some(Excess::at(&open, root, why));
             }
             match byte {
                 b'"' => {
@@ -102,7 +97,11 @@ impl Bounds {
                     if let Some(Level::Object { field, expects_field }) = open.last_mut()
                         && *expects_field
                     {
-                        (*field, *expects_field) = (json.get(at + 1..end).unwrap_or_default(), false);
+                        let key = json.get(at + 1..end).unwrap_or_default();
+                        (*field, *expects_field) = (key, false);
+                        if is_reserved(key) {
+                            return Some(Excess::at(&open, root, OF_KEYS.to_owned()));
+                        }
                     }
                     at = end;
                 }
@@ -122,10 +121,22 @@ impl Bounds {
     }
 }
 
-/// Whether a value that begins inside `open` is that of managedFields.
-fn is_managed(open: &[Level]) -> bool {
-    use Level::Object;
-    matches!(open, [Object { field: "metadata", .. }, Object { field: "managedFields", .. }])
+impl Excess {
+    fn at(open: &[Level], root: &str, why: String) -> Self {
+        Self { path: excerpt::beginning(path(open, root), LONGEST_PATH), why }
+    }
+}
+
+/// Whether one of the keys in `json` may be [`RESERVED`]. Takes less time than to look for keys: only a text with escapes
+/// can contain the key without these letters.
+fn may_have_reserved_key(json: &str) -> bool {
+    json.contains("RawValue") || json.contains("\\u")
+}
+
+/// Whether `key`, as it is written in JSON, is [`RESERVED`].
+fn is_reserved(key: &str) -> bool {
+    let unescaped = || serde_json::from_str::<String>(&format!("\"{key}\""));
+    key == RESERVED || key.contains('\\') && unescaped().is_ok_and(|key| key == RESERVED)
 }
 
 /// An object or a list whose end has not been reached, and the current position in it.
@@ -205,10 +216,29 @@ mod tests {
         let many_structures = format!("is beyond the {STRUCTURES} lists and maps {OF_OBJECTS}");
         let many_values = format!("is beyond the {VALUES} values {OF_OBJECTS}");
         assert_eq!(found(r#"{"a":[{},{}],"b":"{[{[{[,,,,,,,,,,","c":1}"#), None);
-        assert_eq!(found(r#"{"a":[{},{},{}]}"#), Some(("spec.a[2]".to_owned(), many_structures.clone())));
-        let managed = r#"{"metadata":{"managedFields":[{"a":[[[[[[[[[["]"]]]]]]]]]]}],"name":0}}"#;
-        assert_eq!(bounds.excess(managed, ""), None);
-        assert_eq!(found(managed).unwrap().1, many_structures);
+        assert_eq!(found(r#"{"a":[{},{},{}]}"#), Some(("spec.a[2]".to_owned(), many_structures)));
         assert_eq!(found("[0,0,0,0,0,0,0,0,0,0]"), Some(("spec[8]".to_owned(), many_values)));
+    }
+
+    /// Otherwise a single text, such as the value of an annotation, could cost more than a whole object may.
+    #[test]
+    fn a_key_that_makes_serde_json_parse_a_text_is_found_however_it_is_written() {
+        for key in
+            [RESERVED, r"\u0024serde_json::private::RawValue", r"$serde_json::private::R\u0061w\u0056alue"]
+        {
+            let parsed: Value = serde_json::from_str(&format!(r#"{{"{key}":"[1]"}}"#)).unwrap();
+            assert_eq!(parsed, json!([1]), "serde_json has no such key any more: {key}");
+            let json = format!(r#"{{"a":[{{"b":1,"{key}":"[1]"}}]}}"#);
+            let expected = Excess { path: format!("spec.a[0].{key}"), why: OF_KEYS.to_owned() };
+            for bounds in [Bounds::TYPED, Bounds::OBJECT] {
+                assert_eq!(bounds.excess(&json, "spec"), Some(expected.clone()));
+            }
+        }
+        for json in [
+            format!(r#"{{"a":"{RESERVED}","{RESERVED} ":"\u0024"}}"#),
+            format!(r#"["{RESERVED}",{{"\\u0024serde_json::private::RawValue":1}}]"#),
+        ] {
+            assert!(may_have_reserved_key(&json) && Bounds::OBJECT.excess(&json, "").is_none(), "{json}");
+        }
     }
 }

@@ -106,10 +106,16 @@ impl<K: Resource> Resource for Lenient<K> {
 /// The fields of a JSON object; the values are not parsed.
 type Fields<'t> = BTreeMap<String, &'t RawValue>;
 
-fn without_managed_fields(object: &RawValue) -> serde_json::Result<Box<RawValue>> {
+/// Returns `object` without `metadata.managedFields`, which may contain values that `serde_json` refuses to parse. Of a
+/// repeated field of the object and of its metadata, only the last value is kept.
+///
+/// # Errors
+/// If `object` is not a JSON object, or its metadata neither that nor null.
+pub fn without_managed_fields(object: &RawValue) -> serde_json::Result<Box<RawValue>> {
     let mut fields: Fields = serde_json::from_str(object.get())?;
-    let Some(metadata) = fields.get("metadata") else { return to_raw_value(&fields) };
-    let mut metadata: Fields = serde_json::from_str(metadata.get())?;
+    let metadata: Option<Fields> =
+        fields.get("metadata").map_or(Ok(None), |text| serde_json::from_str(text.get()))?;
+    let Some(mut metadata) = metadata else { return to_raw_value(&fields) };
     metadata.remove("managedFields");
     let metadata = to_raw_value(&metadata)?;
     fields.insert("metadata".to_owned(), &metadata);

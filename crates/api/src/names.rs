@@ -317,12 +317,6 @@ pub mod conf {
     pub const PYTHON_VERSION: &str = "spark.kubernetes.pyspark.pythonVersion";
     /// Memory overhead (memory outside the heap), as a fraction of the heap.
     pub const MEMORY_OVERHEAD_FACTOR: &str = "spark.kubernetes.memoryOverheadFactor";
-    /// Whether Spark uses memory outside the heap: `true` or `false`.
-    pub const OFF_HEAP: &str = "spark.memory.offHeap.enabled";
-    /// Size of the memory outside the heap, in Java's notation; a number without a unit means bytes.
-    pub const OFF_HEAP_SIZE: &str = "spark.memory.offHeap.size";
-    /// Memory of Python in each executor, in Java's notation; a number without a unit means MiB.
-    pub const PYSPARK_MEMORY: &str = "spark.executor.pyspark.memory";
     /// Whether `spark-submit` waits for the driver's end: `true` or `false`.
     pub const WAIT_APP_COMPLETION: &str = "spark.kubernetes.submission.waitAppCompletion";
     /// Name of the driver's pod.
@@ -395,12 +389,6 @@ pub mod conf {
         format!("spark.{}.{suffix}", role.as_str())
     }
 
-    /// Returns the prefixes of the node selector of the role's pods, of which the last one takes precedence; each is
-    /// followed by the key of a node label.
-    pub fn node_selector_prefixes(role: Role) -> [String; 2] {
-        [NODE_SELECTOR_PREFIX.to_owned(), kubernetes(role, "node.selector.")]
-    }
-
     /// Prefix of the role's devices; followed by the name of a device, such as `gpu`, then `.amount` and similar.
     pub const RESOURCE_PREFIX: &str = "resource.";
     /// Whole cores, as Spark counts them.
@@ -411,15 +399,8 @@ pub mod conf {
     pub const MEMORY_OVERHEAD: &str = "memoryOverhead";
     /// Minimum of the memory overhead, in Java's notation; a number without a unit means MiB. Spark 4.0 and later.
     pub const MEMORY_OVERHEAD_LEAST: &str = "minMemoryOverhead";
-    /// Memory overhead, as a fraction of the heap; Spark 3.3 and later.
-    pub const MEMORY_OVERHEAD_FACTOR_OF_ROLE: &str = "memoryOverheadFactor";
     /// JVM options.
     pub const EXTRA_JAVA_OPTIONS: &str = "extraJavaOptions";
-
-    /// Returns the key that Spark reads if [`MEMORY_OVERHEAD`] is not set.
-    pub fn old_memory_overhead(role: Role) -> String {
-        format!("spark.yarn.{}.memoryOverhead", role.as_str())
-    }
 
     /// Returns `spark.kubernetes.driver.<suffix>` or `spark.kubernetes.executor.<suffix>`; the suffixes are the
     /// constants below. A suffix that ends in a dot is followed by a name.
@@ -433,8 +414,6 @@ pub mod conf {
     pub const REQUEST_CORES: &str = "request.cores";
     /// CPU limit: a Kubernetes quantity.
     pub const LIMIT_CORES: &str = "limit.cores";
-    /// Name of the scheduler that places the pod.
-    pub const SCHEDULER: &str = "scheduler.name";
     /// Path of the file with the pod template.
     pub const POD_TEMPLATE_FILE: &str = "podTemplateFile";
     /// Name of the Spark container in the pod template.

@@ -5,6 +5,7 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge},
     registry::Registry,
 };
+use work::metric;
 
 /// Counters with one label.
 type Counters = Family<[(&'static str, &'static str); 1], Counter>;
@@ -23,18 +24,18 @@ pub struct GatewayMetrics {
 impl GatewayMetrics {
     /// Creates the metrics in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let (open, held, wakes) = (Gauge::default(), Gauge::default(), Counter::default());
-        let (bytes, refused) = (Counters::default(), Counters::default());
         let help = "Open connections of clients, with those that are held";
-        registry.register("spark_operator_connect_gateway_connections", help, open.clone());
+        let open = metric(registry, "spark_operator_connect_gateway_connections", help, Gauge::default());
         let help = "Connections that are held until their servers answer";
-        registry.register("spark_operator_connect_gateway_held_connections", help, held.clone());
+        let held =
+            metric(registry, "spark_operator_connect_gateway_held_connections", help, Gauge::default());
         let help = "Bytes that were forwarded, by direction";
-        registry.register("spark_operator_connect_gateway_bytes", help, bytes.clone());
+        let bytes = metric(registry, "spark_operator_connect_gateway_bytes", help, Counters::default());
         let help = "Reports to the operator that were sent while a client waited for its server";
-        registry.register("spark_operator_connect_gateway_wakes", help, wakes.clone());
+        let wakes = metric(registry, "spark_operator_connect_gateway_wakes", help, Counter::default());
         let help = "Connections that were closed before they had reached a server, by reason";
-        registry.register("spark_operator_connect_gateway_refused_connections", help, refused.clone());
+        let refused =
+            metric(registry, "spark_operator_connect_gateway_refused_connections", help, Counters::default());
         let to = |end| bytes.get_or_create_owned(&[("to", end)]);
         Self { open, held, wakes, to_servers: to("server"), to_clients: to("client"), refused }
     }

@@ -6,6 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use std::time::Instant;
+use work::metric;
 
 /// The metrics of submissions.
 #[derive(Clone, Debug)]
@@ -32,29 +33,21 @@ pub(super) struct Measured<'a> {
 impl SubmissionMetrics {
     /// Creates the metrics in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets = || {
+        let buckets: fn() -> Histogram = || {
             Histogram::new([
                 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0,
             ])
         };
-        let metrics = Self {
-            waiting: Gauge::default(),
-            running: Gauge::default(),
-            durations: Family::new_with_constructor(buckets),
-            fallbacks: Family::default(),
-        };
         let help = "Submissions that wait because others run";
-        registry.register("spark_operator_submissions_waiting", help, metrics.waiting.clone());
-        registry.register(
-            "spark_operator_submissions_in_flight",
-            "Submissions that run",
-            metrics.running.clone(),
-        );
+        let waiting = metric(registry, "spark_operator_submissions_waiting", help, Gauge::default());
+        let help = "Submissions that run";
+        let running = metric(registry, "spark_operator_submissions_in_flight", help, Gauge::default());
         let help = "How long submissions took, by submitter and outcome, in seconds";
-        registry.register("spark_operator_submission_duration_seconds", help, metrics.durations.clone());
+        let durations = Family::new_with_constructor(buckets);
+        let durations = metric(registry, "spark_operator_submission_duration_seconds", help, durations);
         let help = "Submissions that only spark-submit can make, by reason";
-        registry.register("spark_operator_submission_fallbacks", help, metrics.fallbacks.clone());
-        metrics
+        let fallbacks = metric(registry, "spark_operator_submission_fallbacks", help, Family::default());
+        Self { waiting, running, durations, fallbacks }
     }
 
     /// Counts a submission as waiting, and returns its measurement.

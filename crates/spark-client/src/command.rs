@@ -1,8 +1,8 @@
 //! Adds to the driver's container the arguments with which the driver starts, and the environment variables that choose
 //! its Python.
 
-use super::{Context, driver_in_progress::Driver, input::Kind, not_native::NotNative};
-use api::names::{env, submit_conf};
+use super::{Context, driver_in_progress::Driver, input::Kind, not_native::NotNative, submit_conf};
+use api::names::env;
 
 /// The main classes that Spark uses for Python and R programs.
 const PYTHON_RUNNER: &str = "org.apache.spark.deploy.PythonRunner";

@@ -5,9 +5,9 @@ use super::{
     Context,
     driver_in_progress::{Driver, immutable},
     not_native::NotNative,
-    properties_text,
+    properties_text, submit_conf,
 };
-use api::names::{conf, env, submit_conf, volume};
+use api::names::{conf, env, volume};
 use serde_json::{Map, json};
 use std::collections::BTreeMap;
 

@@ -6,12 +6,9 @@ use super::{
     driver_in_progress::{Driver, immutable, secret_data},
     names::suffix,
     not_native::NotNative,
-    submitter_file,
+    submit_conf, submitter_file,
 };
-use api::{
-    Role,
-    names::{conf, submit_conf},
-};
+use api::{Role, names::conf};
 use serde_json::{Map, json};
 
 const VOLUME: &str = "kubernetes-credentials";

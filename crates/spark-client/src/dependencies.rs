@@ -4,9 +4,8 @@ use super::{
     conf::{Conf, elements},
     input::{Kind, NO_RESOURCE, Submission},
     not_native::{NotNative, Reason},
-    uri,
+    submit_conf, uri,
 };
-use api::names::submit_conf;
 
 /// The schemes whose locations Spark does not look up on a file system.
 const NO_LOOKUP: [&str; 4] = ["local", "http", "https", "ftp"];

@@ -15,11 +15,11 @@ use super::{
     pod::{own_labels, with_ids},
     secrets,
     service::{BLOCK_MANAGER, BLOCK_MANAGER_PORT},
-    template, volumes,
+    submit_conf, template, volumes,
 };
 use api::{
     LONGEST_LABEL, Role, is_object_name,
-    names::{conf, env, label, submit_conf, volume},
+    names::{conf, env, label, volume},
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -97,7 +97,7 @@ fn basic(context: &Context, executor: &mut Driver) -> Result<(), NotNative> {
     extend(&mut pod["metadata"], "labels", own_labels(context.submission, &context.names, role));
     pod["metadata"]["labels"][label::SPARK_EXEC_ID] = "1".into();
     pod["spec"]["restartPolicy"] = "Never".into();
-    for prefix in conf::node_selector_prefixes(role) {
+    for prefix in submit_conf::node_selector_prefixes(role) {
         extend(&mut pod["spec"], "nodeSelector", context.conf.prefixed(&prefix));
     }
     let own = conf::kubernetes(role, conf::CONTAINER_IMAGE);

@@ -5,8 +5,9 @@ use super::{
     driver_in_progress::{Driver, immutable},
     names::suffix,
     not_native::NotNative,
+    submit_conf,
 };
-use api::names::{env, submit_conf};
+use api::names::env;
 use serde_json::{Value, json};
 
 const VOLUME: &str = "hadoop-properties";

@@ -5,9 +5,9 @@ use super::{
     driver_in_progress::{Driver, immutable, secret_data},
     names::suffix,
     not_native::NotNative,
-    submitter_file,
+    submit_conf, submitter_file,
 };
-use api::names::{env, submit_conf};
+use api::names::env;
 use serde_json::{Map, json};
 
 const KRB5_FILE: &str = "/etc/krb5.conf";

@@ -60,13 +60,14 @@ mod resources;
 mod secrets;
 mod service;
 mod settings;
+mod submit_conf;
 mod submitter_file;
 mod template;
 mod uri;
 mod validation;
 mod volumes;
 
-use api::names::{conf as key, submit_conf};
+use api::names::conf as key;
 pub use conf::{Conf, elements as list_elements};
 pub use dependencies::flag_list;
 use driver_in_progress::Driver;

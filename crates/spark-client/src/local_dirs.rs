@@ -1,7 +1,7 @@
 //! Adds the volumes for the scratch space of the driver and of the model of an executor.
 
-use super::{Context, driver_in_progress::Driver, not_native::NotNative};
-use api::names::{env, submit_conf, volume};
+use super::{Context, driver_in_progress::Driver, not_native::NotNative, submit_conf};
+use api::names::{env, volume};
 use serde_json::json;
 
 /// Uses the volumes whose names begin with `spark-local-dir-` as scratch space, if any are mounted. Otherwise adds one

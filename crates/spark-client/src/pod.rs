@@ -7,11 +7,11 @@ use super::{
     driver_in_progress::{Driver, extend, list},
     names::Names,
     not_native::NotNative,
-    resources, service,
+    resources, service, submit_conf,
 };
 use api::{
     LONGEST_LABEL, Role,
-    names::{conf, env, label, submit_conf},
+    names::{conf, env, label},
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -117,14 +117,14 @@ fn metadata(context: &Context, driver: &mut Driver) {
 fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
     let spec = &mut driver.pod["spec"];
     spec["restartPolicy"] = "Never".into();
-    for prefix in conf::node_selector_prefixes(Role::Driver) {
+    for prefix in submit_conf::node_selector_prefixes(Role::Driver) {
         extend(spec, "nodeSelector", context.conf.prefixed(&prefix));
     }
     let secrets = context.conf.list(conf::IMAGE_PULL_SECRETS)?;
     if !secrets.is_empty() {
         list(spec, "imagePullSecrets").extend(secrets.into_iter().map(|name| json!({"name": name})));
     }
-    let own = conf::kubernetes(Role::Driver, conf::SCHEDULER);
+    let own = conf::kubernetes(Role::Driver, submit_conf::SCHEDULER);
     if let Some(key) = context.conf.first_set(&[&own, submit_conf::SCHEDULER_NAME]) {
         spec["schedulerName"] = context.conf.text(key)?.into();
     }
@@ -135,11 +135,13 @@ fn scheduling(context: &Context, driver: &mut Driver) -> Result<(), NotNative> {
 /// set. `spec` is that of a pod which is built from a template without Spark's feature steps. The values are used as
 /// they are written, without replacing `${…}`.
 pub fn place(spec: &mut Value, role: Role, conf: &Conf) {
-    for prefix in conf::node_selector_prefixes(role) {
+    for prefix in submit_conf::node_selector_prefixes(role) {
         extend(spec, "nodeSelector", conf.prefixed(&prefix));
     }
     let first = |own: &str, other: &str| conf.raw(own).or_else(|| conf.raw(other));
-    if let Some(scheduler) = first(&conf::kubernetes(role, conf::SCHEDULER), submit_conf::SCHEDULER_NAME) {
+    if let Some(scheduler) =
+        first(&conf::kubernetes(role, submit_conf::SCHEDULER), submit_conf::SCHEDULER_NAME)
+    {
         spec["schedulerName"] = scheduler.into();
     }
     // By default executors have the account of the driver (Spark's `ExecutorKubernetesCredentialsFeatureStep`). Of the

@@ -1,6 +1,6 @@
 //! Sets the CPU, the memory and the devices of Spark's container.
 
-use super::{Conf, Line, input::Kind, memory, not_native::NotNative};
+use super::{Conf, Line, input::Kind, memory, not_native::NotNative, submit_conf};
 use api::{Role, names::conf};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -54,7 +54,7 @@ fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
     let default_factor = default_factor(conf, kind)?;
     let default = |amount: u64| i64::try_from(amount).expect("it is a small constant");
     let heap = conf.mib(&conf::spark(role, conf::MEMORY))?.unwrap_or(default(HEAP));
-    let own_factor = conf::spark(role, conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
+    let own_factor = conf::spark(role, submit_conf::MEMORY_OVERHEAD_FACTOR_OF_ROLE);
     let factor = match conf.factor(&own_factor)? {
         Some(0.0) => {
             return Err(NotNative::refused(&own_factor, "memory overhead must be a double greater than 0"));
@@ -65,7 +65,7 @@ fn memory_mib(conf: &Conf, kind: Kind, role: Role) -> Result<i64, NotNative> {
         Line::V3_5 => None,
         _ => conf.mib(&conf::spark(role, conf::MEMORY_OVERHEAD_LEAST))?,
     };
-    let (own, old) = (conf::spark(role, conf::MEMORY_OVERHEAD), conf::old_memory_overhead(role));
+    let (own, old) = (conf::spark(role, conf::MEMORY_OVERHEAD), submit_conf::old_memory_overhead(role));
     let stated = conf.first_set(&[&own, &old]).map(|key| conf.mib(key)).transpose()?.flatten();
     let part = part(u64::try_from(heap).unwrap_or(0), factor);
     let computed = || default(part).max(least.unwrap_or(default(memory::OVERHEAD_LEAST)));
@@ -89,10 +89,10 @@ fn part(heap: u64, factor: f64) -> u64 {
 
 /// Returns the off-heap memory and PySpark's memory in MiB, which only executors have in addition to the overhead.
 fn off_heap_and_python(conf: &Conf, kind: Kind) -> Result<i64, NotNative> {
-    let is_off_heap = conf.boolean(conf::OFF_HEAP)?.unwrap_or(false);
-    let bytes = if is_off_heap { conf.bytes(conf::OFF_HEAP_SIZE)? } else { None };
+    let is_off_heap = conf.boolean(submit_conf::OFF_HEAP)?.unwrap_or(false);
+    let bytes = if is_off_heap { conf.bytes(submit_conf::OFF_HEAP_SIZE)? } else { None };
     let off_heap = i64::try_from(bytes.unwrap_or(0) >> 20).unwrap_or(i64::MAX);
-    let python = if kind == Kind::Python { conf.mib(conf::PYSPARK_MEMORY)? } else { None };
+    let python = if kind == Kind::Python { conf.mib(submit_conf::PYSPARK_MEMORY)? } else { None };
     Ok(off_heap.saturating_add(python.unwrap_or(0)))
 }
 

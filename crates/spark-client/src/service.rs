@@ -4,8 +4,9 @@ use super::{
     Context, Line,
     driver_in_progress::{Driver, extend},
     not_native::NotNative,
+    submit_conf,
 };
-use api::names::{conf, label, submit_conf};
+use api::names::{conf, label};
 use serde_json::json;
 
 const RPC: &str = "driver-rpc-port";

@@ -6,8 +6,9 @@ use super::{
     input::Submission,
     line::Line,
     not_native::{NotNative, Reason},
+    submit_conf,
 };
-use api::names::{conf, env, submit_conf};
+use api::names::{conf, env};
 use std::sync::LazyLock;
 
 /// Spark's settings on Kubernetes, each with the release lines that know it. The file explains its format.

@@ -5,12 +5,9 @@ use super::{
     input::{Kind, NO_RESOURCE, Submission},
     line::Line,
     not_native::{NotNative, Reason},
-    uri,
+    submit_conf, uri,
 };
-use api::{
-    Role,
-    names::{conf, submit_conf},
-};
+use api::{Role, names::conf};
 
 /// The primary resources with which Spark's shells are submitted.
 const SHELLS: [&str; 3] = ["spark-shell", "pyspark-shell", "sparkr-shell"];

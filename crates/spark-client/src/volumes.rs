@@ -7,10 +7,11 @@ use super::{
     driver_in_progress::Driver,
     not_native::NotNative,
     resources::quantity,
+    submit_conf,
 };
 use api::{
     Role,
-    names::{conf, label, submit_conf, volume},
+    names::{conf, label, volume},
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

@@ -3,7 +3,6 @@
 //! if it is enabled, and the check of the permissions of a user who exposes a driver outside the cluster.
 
 mod applications;
-mod beyond_bounds;
 mod bodies;
 mod checks;
 mod connection_limit;
@@ -13,7 +12,7 @@ mod exposure_rights;
 mod large_reviews;
 mod listener;
 mod lookups;
-mod object;
+mod objects;
 mod pods;
 mod quotas;
 mod review;

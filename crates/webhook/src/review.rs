@@ -4,18 +4,18 @@
 //! patch would remove them.
 
 use super::{
-    applications, beyond_bounds,
+    applications,
     decision::{Change, Decision},
     large_reviews::{NotReviewed, ORDINARY},
     lookups::Caller,
-    object::Object,
+    objects::Objects,
     pods,
     review_metrics::{OTHER, Outcome, ReviewMetrics, reason},
     reviews::Reviews,
     spark_connects,
     verdict::{Answer, Verdict},
 };
-use api::{Bounds, Excess, excerpt};
+use api::excerpt;
 use axum::{
     body::Bytes,
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
@@ -23,24 +23,25 @@ use axum::{
 };
 use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::ByteString;
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{collections::BTreeSet, future::ready, sync::Arc, time::Instant};
 use tracing::{Level, Span, debug, enabled, error, field, info, info_span};
 use work::caught;
 
-/// An AdmissionReview. `O` is the type as which its objects are read.
+/// An AdmissionReview.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Review<O = Object> {
+#[serde(rename_all = "camelCase")]
+struct Review<'t> {
     api_version: String,
     kind: String,
-    request: Request<O>,
+    #[serde(borrow)]
+    request: Request<'t>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase", bound(deserialize = "O: Deserialize<'de> + Default"))]
-struct Request<O = Object> {
+#[serde(rename_all = "camelCase")]
+struct Request<'t> {
     uid: String,
     kind: Kind,
     operation: String,
@@ -48,15 +49,16 @@ struct Request<O = Object> {
     name: String,
     #[serde(default)]
     namespace: String,
-    user_info: Option<Box<RawValue>>,
-    #[serde(default)]
-    object: O,
+    #[serde(borrow)]
+    user_info: Option<&'t RawValue>,
+    #[serde(borrow)]
+    object: Option<&'t RawValue>,
     /// The stored object, if an object is changed or deleted.
-    #[serde(default)]
-    old_object: O,
-    /// What is beyond the bounds of an object, if the object was not read for that reason.
+    #[serde(borrow)]
+    old_object: Option<&'t RawValue>,
+    /// Both objects, after they have been read.
     #[serde(skip)]
-    excess: Option<Excess>,
+    objects: Objects,
 }
 
 #[derive(Deserialize)]
@@ -162,12 +164,12 @@ impl Asked {
     async fn decided(
         &self,
         caller: Caller,
-        request: &Request,
+        request: &Request<'_>,
         decider: Option<&Decider>,
         reviews: &Reviews,
     ) -> Decision {
-        let Request { kind, object: Object(object), old_object: Object(old), namespace, excess, .. } =
-            request;
+        let Request { kind, user_info, objects, namespace, .. } = request;
+        let Objects { new: object, old, excess } = objects;
         // After a DELETE there is no object to change or refuse, and the object of a CONNECT is a request to a pod.
         if ["DELETE", "CONNECT"].contains(&&*request.operation) || object.is_null() && excess.is_none() {
             return Decision::ALLOWED;
@@ -180,16 +182,15 @@ impl Asked {
             // The log line also has the kind; in the metrics, the reason ends at the blank.
             return Decision::refused(&format!("kind of group {group}"), message);
         };
-        let user_info = request.user_info.as_deref();
         match excess {
             // The path of the excess may be any text, and subjects become label values of metrics.
             Some(excess) => Decision::refused("bounds", excess.to_string()),
-            None => decide(&Change { object, old, namespace, user_info, caller, reviews }).await,
+            None => decide(&Change { object, old, namespace, user_info: *user_info, caller, reviews }).await,
         }
     }
 }
 
-impl Request {
+impl Request<'_> {
     /// Returns the answer and its outcome. Logs the answer and, if the object is refused, counts its reasons.
     fn verdict(
         &self,
@@ -252,7 +253,7 @@ impl Request {
             reason,
         );
         // Not set in the macro above: the JSON log layer overwrites a field `name` of the macro with the span's own.
-        let generated = || self.object.0["metadata"]["generateName"].as_str();
+        let generated = || self.objects.new["metadata"]["generateName"].as_str();
         let generated = generated().map(|name| excerpt::beginning(name.to_owned(), LONGEST_WORD));
         span.record("name", name.or(generated.as_deref()));
         span
@@ -270,14 +271,17 @@ const LONGEST_WORD: usize = 253;
 /// the request.
 const VERSIONS: [&str; 2] = ["admission.k8s.io/v1", "admission.k8s.io/v1beta1"];
 
-fn decode(headers: &HeaderMap, body: &[u8]) -> Result<Review, String> {
+fn decode<'t>(headers: &HeaderMap, body: &'t [u8]) -> Result<Review<'t>, String> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type.split(';').next().map(str::trim) != Some("application/json") {
         return Err(format!("content type `{content_type}`: must be application/json"));
     }
     // Checking the whole body for UTF-8 once takes less time than checking each text in it separately.
     let text = str::from_utf8(body).map_err(|error| format!("not an AdmissionReview: {error}"))?;
-    let review = read(text).map_err(|error| format!("not an AdmissionReview: {error}"))?;
+    let unreadable = |error: serde_json::Error| format!("not an AdmissionReview: {error}");
+    let mut review: Review = serde_json::from_str(text).map_err(unreadable)?;
+    let Request { object, old_object, .. } = review.request;
+    review.request.objects = Objects::read(object, old_object).map_err(unreadable)?;
     if review.kind != "AdmissionReview" || !VERSIONS.contains(&&*review.api_version) {
         let found = format!("{} of {}", review.kind, review.api_version);
         return Err(format!("not an AdmissionReview of {} but {found}", VERSIONS.join(" or ")));
@@ -314,7 +318,7 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
         NotReviewed::TakesTooLong => (StatusCode::GATEWAY_TIMEOUT, "Timeout"),
         NotReviewed::Bug => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
     };
-    match serde_json::from_slice::<Review<IgnoredAny>>(body) {
+    match serde_json::from_slice::<Review>(body) {
         Ok(Review { api_version, kind, request })
             if [&api_version, &kind, &request.uid].iter().all(|text| text.len() <= LONGEST_WORD) =>
         {
@@ -323,25 +327,6 @@ fn unanswered(body: &[u8], why: NotReviewed) -> Response {
         }
         _ => (code, why.to_string()).into_response(),
     }
-}
-
-/// Reads a review. An object that is beyond its bounds is skipped.
-fn read(text: &str) -> serde_json::Result<Review> {
-    if Bounds::TYPED.excess(text, "").is_none() {
-        return serde_json::from_str(text).or_else(|error| unread(serde_json::from_str(text)?).ok_or(error));
-    }
-    unread(serde_json::from_str(text)?).map_or_else(|| serde_json::from_str(text), Ok)
-}
-
-/// Returns the review without the objects that are not to be read; `None` if both objects are within their bounds.
-fn unread(review: Review<Option<&RawValue>>) -> Option<Review> {
-    let Review { api_version, kind, request } = review;
-    let Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, .. } = request;
-    let (object, excess) = beyond_bounds::found(object, old_object)?;
-    let old_object = Object::default();
-    let request =
-        Request { uid, kind: of, operation, name, namespace, user_info, object, old_object, excess };
-    Some(Review { api_version, kind, request })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use work::metric;
 
 /// The maximum number of reasons of denials in the metrics, which is more than there are checks, and the maximum length of
 /// a reason in bytes.
@@ -62,30 +63,23 @@ pub(super) fn reason(subject: &str) -> &str {
 impl ReviewMetrics {
     /// Creates the metrics and registers them in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let buckets =
+        let buckets: fn() -> Histogram =
             || Histogram::new([0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0]);
-        let metrics = Self {
-            reviews: Family::default(),
-            denials: Family::default(),
-            reasons: Arc::default(),
-            durations: Family::new_with_constructor(buckets),
-            requests: Family::default(),
-            latencies: Family::new_with_constructor(buckets),
-            in_flight: Family::default(),
-        };
+        let timed = || Family::new_with_constructor(buckets);
         let help = "Admission reviews, by path, kind of object, operation and result";
-        registry.register("spark_operator_webhook_reviews", help, metrics.reviews.clone());
+        let reviews = metric(registry, "spark_operator_webhook_reviews", help, Family::default());
         let help = "Denials of objects, by kind and annotation or field";
-        registry.register("spark_operator_webhook_denials", help, metrics.denials.clone());
+        let denials = metric(registry, "spark_operator_webhook_denials", help, Family::default());
         let help = "How long reviews took from their last byte to their answer, in seconds";
-        registry.register("spark_operator_webhook_review_duration_seconds", help, metrics.durations.clone());
+        let durations = metric(registry, "spark_operator_webhook_review_duration_seconds", help, timed());
         let help = "Admission requests, by webhook and HTTP status";
-        registry.register("controller_runtime_webhook_requests", help, metrics.requests.clone());
+        let requests = metric(registry, "controller_runtime_webhook_requests", help, Family::default());
         let help = "How long admission requests took, in seconds";
-        registry.register("controller_runtime_webhook_latency_seconds", help, metrics.latencies.clone());
+        let latencies = metric(registry, "controller_runtime_webhook_latency_seconds", help, timed());
         let help = "Admission requests that are being answered";
-        registry.register("controller_runtime_webhook_requests_in_flight", help, metrics.in_flight.clone());
-        metrics
+        let in_flight =
+            metric(registry, "controller_runtime_webhook_requests_in_flight", help, Family::default());
+        Self { reviews, denials, reasons: Arc::default(), durations, requests, latencies, in_flight }
     }
 
     /// Records that a review begins.

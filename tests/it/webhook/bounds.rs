@@ -314,6 +314,11 @@ fn crafted() -> impl Iterator<Item = String> {
             (0..60).map(|i| format!("\"f{i}\":[{}]", maps(7_000))).collect::<Vec<_>>().join(",")
         ),
         format!(r#"{{"spec":{{"x":[{long}"#),
+        // `serde_json` would parse the text of an entry with this key.
+        format!(
+            r#"{{"metadata":{{"annotations":{{"$serde_json::private::RawValue":{}}}}}}}"#,
+            json!(format!("[{}]", maps(400_000)))
+        ),
     ]
     .into_iter()
 }

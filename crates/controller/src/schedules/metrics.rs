@@ -5,6 +5,7 @@ use prometheus_client::{
     registry::Registry,
 };
 use schedules::{Outcome, Skip};
+use work::metric;
 
 /// The metrics of schedules.
 #[derive(Clone, Debug)]
@@ -18,25 +19,20 @@ pub struct ScheduleMetrics {
 impl ScheduleMetrics {
     /// Creates the metrics in `registry`.
     pub fn new(registry: &mut Registry) -> Self {
-        let metrics = Self {
-            started: Counter::default(),
-            skipped: Family::default(),
-            missed: Counter::default(),
-            lag: Histogram::new([0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0]),
-        };
-        for why in Skip::ALL {
-            drop(metrics.skipped.get_or_create(&[("reason", why.as_str())]));
-        }
         let help = "Applications that schedules have created";
-        registry.register("spark_operator_scheduled_runs_started", help, metrics.started.clone());
+        let started = metric(registry, "spark_operator_scheduled_runs_started", help, Counter::default());
         let help = "Times of schedules that passed while an operator ran and for which it created no application, by reason";
-        registry.register("spark_operator_scheduled_runs_skipped", help, metrics.skipped.clone());
+        let skipped = metric(registry, "spark_operator_scheduled_runs_skipped", help, Family::default());
+        for why in Skip::ALL {
+            drop(skipped.get_or_create(&[("reason", why.as_str())]));
+        }
         let help =
             "Times of schedules that passed while no operator ran, and for which no application was created";
-        registry.register("spark_operator_scheduled_runs_missed", help, metrics.missed.clone());
+        let missed = metric(registry, "spark_operator_scheduled_runs_missed", help, Counter::default());
         let help = "How long after the times of their schedules applications were created, in seconds";
-        registry.register("spark_operator_scheduled_run_lag_seconds", help, metrics.lag.clone());
-        metrics
+        let lag = Histogram::new([0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0]);
+        let lag = metric(registry, "spark_operator_scheduled_run_lag_seconds", help, lag);
+        Self { started, skipped, missed, lag }
     }
 
     pub(super) fn count(&self, outcome: Outcome) {
