@@ -1,7 +1,7 @@
 //! Says in one sentence why a request of the caller failed.
 
 use axum::http::StatusCode;
-use kube::{client::UpgradeConnectionError, core::Status};
+use kube::core::Status;
 use std::error::Error;
 
 /// The reason why a request of the caller failed. It becomes a page with this sentence.
@@ -34,15 +34,6 @@ impl From<kube::Error> for Refusal {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => of_status(&status),
-            // The response of the API server is not part of the error. RBAC has the verb `get` for the request of a
-            // WebSocket; since Kubernetes 1.35, `create` is needed too.
-            kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code))
-                if code == StatusCode::FORBIDDEN =>
-            {
-                Self::forbidden(
-                    "You lack a right: Spark's UI needs `get` and `create` of `pods/portforward`.",
-                )
-            }
             error => {
                 // The outer errors only say which layer of the client has failed.
                 let mut cause = match &error {
@@ -73,18 +64,5 @@ fn of_status(status: &Status) -> Refusal {
         404 => Refusal::not_found(format!("It does not exist: {message}")),
         400..500 => Refusal::new(StatusCode::BAD_REQUEST, message.as_str()),
         _ => Refusal::new(StatusCode::BAD_GATEWAY, format!("The API server has failed: {message}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// In an earlier version, the message was that the API server cannot be reached.
-    #[test]
-    fn a_missing_right_to_forward_ports_is_named() {
-        let refused = UpgradeConnectionError::ProtocolSwitch(StatusCode::FORBIDDEN);
-        let refusal = Refusal::from(kube::Error::UpgradeConnection(refused));
-        assert!(refusal.is_forbidden() && refusal.words.contains("pods/portforward"), "{refusal:?}");
     }
 }

@@ -2,10 +2,7 @@
 //! scripts.
 
 use super::yaml;
-use kube::{
-    client::{AuthError, UpgradeConnectionError},
-    runtime::watcher,
-};
+use kube::{client::AuthError, runtime::watcher};
 use spark_operator_client::{self as client, patience::can_pass};
 use std::{error::Error, io, iter::successors};
 
@@ -68,15 +65,6 @@ pub(super) fn of_call(error: kube::Error) -> anyhow::Error {
             status.message
         ),
         kube::Error::Api(status) => anyhow::anyhow!(status.message),
-        // The response of the API server, which names the right, is not part of the error. The request is a GET, for which
-        // RBAC has the verb `get`; since Kubernetes 1.35, `create` is needed too.
-        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code))
-            if code.as_u16() == 403 =>
-        {
-            anyhow::anyhow!(
-                "you may not forward ports of pods: have `get` and `create` of `pods/portforward` granted"
-            )
-        }
         kube::Error::Auth(AuthError::AuthExecStart(error)) => anyhow::anyhow!(
             "the program that the kubeconfig names for credentials (users[].user.exec) cannot be run: {error}: install it, or choose \
              another --context"
@@ -179,14 +167,6 @@ mod tests {
             json!({"status": "Failure", "message": message, "reason": "NotFound", "code": 404, "details": details}),
         );
         assert_eq!((exit_code(&error), error.to_string()), (3, message.to_owned()));
-    }
-
-    /// In an earlier version, the message was that the API server cannot be reached.
-    #[test]
-    fn a_missing_right_to_forward_ports_is_named() {
-        let refused = UpgradeConnectionError::ProtocolSwitch(hyper::StatusCode::FORBIDDEN);
-        let told = of_call(kube::Error::UpgradeConnection(refused)).to_string();
-        assert!(told.starts_with("you may not forward ports of pods: have `get` and `create`"), "{told}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use clap_complete::ArgValueCompleter;
 use connect::ServerPod;
 use futures::future::{Either, select, select_all};
 use k8s_openapi::api::core::v1::Pod;
-use kube::{Api, ResourceExt, client::UpgradeConnectionError, runtime::wait::await_condition};
+use kube::{Api, ResourceExt, runtime::wait::await_condition};
 use spark_operator_client::patience::{GRACE, in_time};
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -198,13 +198,9 @@ impl PodPort {
     }
 }
 
-/// Whether the API server refuses to forward ports because of the user's credentials or rights.
+/// Whether the API server refuses a request because of the user's credentials or rights.
 fn is_refused(error: &kube::Error) -> bool {
-    matches!(
-        error,
-        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(code))
-            if [401, 403].contains(&code.as_u16())
-    )
+    matches!(error, kube::Error::Api(status) if [401, 403].contains(&status.code))
 }
 
 /// A port of this machine's loopback addresses, with the listeners on it.
