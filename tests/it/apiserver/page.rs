@@ -360,7 +360,10 @@ async fn the_overview_lists_waiting_applications_and_uis_report_missing_drivers(
     }
     let (status, _, text) = page.ask(&eve, Method::GET, &format!("/spark/{key}/jobs/"), "").await;
     let names_right = text.contains("cannot get resource \"pods/portforward\"");
-    assert!(status == StatusCode::FORBIDDEN && text.starts_with("You lack a right: ") && names_right, "{text}");
+    assert!(
+        status == StatusCode::FORBIDDEN && text.starts_with("You lack a right: ") && names_right,
+        "{text}"
+    );
     namespace.delete::<Pod>("app-20-driver").await;
     let shown = page.get(&eve, "/ui/overview/app-20/").await;
     assert!(shown.contains("app-20 has no driver: it is RUNNING"), "{shown}");
