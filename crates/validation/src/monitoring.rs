@@ -6,6 +6,7 @@ use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use spark_client::{keys_alone, read_properties};
+use submission::exposure::is_ui_off;
 
 /// Fields of the exporter, by their paths below the spec.
 const PORT: &str = "monitoring.prometheus.port";
@@ -166,7 +167,9 @@ fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
     for (spark, key, default) in OF_DRIVER.into_iter().filter(|_| role == Role::Driver) {
         let configured = subject.spec.spark_conf.get(key);
         let taken = configured.map_or(Some(default), |configured| configured.trim().parse().ok());
-        if taken == Some(port) {
+        // Without the web UI nothing listens on its port, but the container has the port's name nevertheless.
+        let is_unused = key == conf::UI_PORT && is_ui_off(subject.application);
+        if taken == Some(port) && !is_unused {
             let why =
                 format_args!("{port} is the driver's own ({key}), and it would not start: choose another");
             subject.refuse(PORT, why);
