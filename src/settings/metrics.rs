@@ -8,6 +8,9 @@ use rustls::SupportedCipherSuite;
 use std::net::SocketAddr;
 use webhook::{Tls, TlsVersion, cipher_suite};
 
+/// The paths of the probes for liveness and readiness. Metrics may be served at the same port.
+pub const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
 /// Where metrics are served, and the names and labels of those of applications.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Probes, metrics, logs")]
@@ -109,8 +112,11 @@ impl MetricsSettings {
 }
 
 pub(super) fn path(text: &str) -> Result<String, String> {
+    // axum panics if a path occurs twice, or has a segment that begins with `:`.
     let is_path = text.starts_with('/')
+        && !text.contains("/:")
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
+    checked(text, !PROBES.contains(&text), "is the path of a probe (try `/metrics`)")?;
     checked(text, is_path, "is not a path (try `/metrics`)")
 }
 
