@@ -201,7 +201,7 @@ mod tests {
         context.leave(&watched).await.unwrap();
         assert_eq!(sent(&requests), Vec::<String>::new(), "it never was ours");
 
-        context.source.memory.with("u", |note| note.failures = 0);
+        context.source.memory.begin("u");
         context.leave(&watched).await.unwrap();
         assert_eq!(sent(&requests), [RELEASE]);
         context.leave(&watched).await.unwrap();
@@ -276,6 +276,7 @@ mod tests {
     async fn many_children_are_deleted_in_several_turns() {
         let (context, requests) = context(None);
         let application: SparkApplication = from_value(application()).unwrap();
+        context.source.memory.begin("u");
         let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();

@@ -124,10 +124,7 @@ impl Reconciler for Context {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
         self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
-        // An application that was deleted meanwhile has no note any more.
-        if let Some(note) = self.source.memory.lock().get_mut(&uid) {
-            note.deleted.clear();
-        }
+        self.source.memory.with(&uid, |note| note.deleted.clear());
         Ok(wake)
     }
 }
