@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{Named, Query, Render, Result, Session, table, trouble};
-use api::{Bounds, SparkApplication, excerpt::beginning};
+use api::{Bounds, Counted, SparkApplication, excerpt::beginning};
 use axum::{body::Bytes, extract::Path, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -58,8 +58,9 @@ fn effect(
         legacy_octal_numbers: true, with_snippet: false,
         budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_NODES },
     };
-    whole["spec"] = serde_saphyr::from_str_with_options(edited, options)
+    let Counted(spec) = serde_saphyr::from_str_with_options(edited, options)
         .map_err(|error| format!("This is not YAML: {error}"))?;
+    whole["spec"] = spec;
     if let Some(excess) = Bounds::SPEC.excess(&whole["spec"].to_string(), "spec") {
         return Err(excess.to_string());
     }
@@ -136,6 +137,8 @@ mod tests {
             unparsed.starts_with("This is not YAML") && unparsed.contains("breached: Nodes"),
             "{unparsed}"
         );
+        let reserved = told(r#"{"$serde_json::private::RawValue": "{}"}"#).unwrap_err();
+        assert!(reserved.contains("is a key that parsers of the object reserve"), "{reserved}");
         let aliases = told("a: &a x\nb: [*a, *a]").unwrap_err();
         assert!(aliases.starts_with("This is not YAML"), "{aliases}");
         assert!(told("7").unwrap_err().starts_with("This cannot be the spec"));

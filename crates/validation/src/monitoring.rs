@@ -2,7 +2,7 @@
 //! can be parsed.
 
 use super::{Subject, property, rules};
-use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
+use api::{Counted, PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use spark_client::{keys_alone, read_properties};
@@ -119,9 +119,9 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
             max_recorded_anchor_bytes: LARGEST_TEXTS,
         },
     };
-    match serde_saphyr::from_str_with_options::<Value>(text, options) {
+    match serde_saphyr::from_str_with_options(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
-        Ok(Value::Object(_) | Value::Null) => {}
+        Ok(Counted(Value::Object(_) | Value::Null)) => {}
         Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) if is_beyond_budget(&error) => {
             let what = format_args!("is nested too deep, or has more than {MOST_VALUES} values");
