@@ -1,6 +1,7 @@
 //! Serves the ports for Kubernetes' probes and for Prometheus: whether the process is alive, whether it is ready, and
 //! its metrics.
 
+use crate::settings::PROBES;
 use axum::{
     Extension, Router,
     http::{StatusCode, header::CONTENT_TYPE},
@@ -104,7 +105,8 @@ pub fn probes(liveness: Liveness, readiness: Readiness) -> Router {
         (true, report) => (StatusCode::OK, report),
         (false, report) => (StatusCode::SERVICE_UNAVAILABLE, report),
     });
-    Router::new().route("/healthz", healthz).route("/readyz", readyz)
+    let [of_health, of_readiness] = PROBES;
+    Router::new().route(of_health, healthz).route(of_readiness, readyz)
 }
 
 /// Returns the metrics of the process, in Prometheus' text format.

@@ -41,7 +41,13 @@ pub async fn run(command: &CertsCommand) -> anyhow::Result<String> {
 
 async fn existing(shared: &SharedSecret) -> anyhow::Result<Secret> {
     let secret = shared.read().await?;
-    secret.with_context(|| format!("{} does not exist: the operator makes it", shared.title))
+    secret.with_context(|| {
+        let title = &shared.title;
+        format!(
+            "{title} does not exist: the operator creates it, or cert-manager (--enable-cert-manager); certificates from \
+             files (--webhook-cert-dir) are in no Secret, and whoever made the files has to renew them"
+        )
+    })
 }
 
 async fn show(shared: &SharedSecret, configurations: &Configurations) -> anyhow::Result<String> {

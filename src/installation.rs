@@ -86,7 +86,8 @@ pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
 }
 
 /// Returns the advice that names the command which grants every permission that is needed.
-fn advice(Needs { places, settings, .. }: &Needs) -> String {
+fn advice(needs: &Needs) -> String {
+    let Needs { places, settings, .. } = needs;
     if settings.half.is_some() {
         // The accounts of the halves are those of the chart.
         return "run: helm upgrade, with the chart of this version and rbac.create=true for both halves"
@@ -102,8 +103,27 @@ fn advice(Needs { places, settings, .. }: &Needs) -> String {
     });
     // The chart can run both halves in one process too, with an account of another name.
     format!(
-        "run: spark-operator manifests rbac{flags} | kubectl apply --filename -; or, with the chart: helm upgrade"
+        "run: spark-operator manifests rbac{flags} | kubectl apply --filename -{}; or, with the chart: helm upgrade",
+        renamed(needs)
     )
+}
+
+/// Returns which names the admin has to write into the printed roles, because flags of `run` that `manifests` does not
+/// have name these objects.
+fn renamed(Needs { places, lock, settings }: &Needs) -> String {
+    let own = |suffix| settings.name.of(suffix);
+    let in_own = |name: String| format!("{}/{name}", places.secret_namespace);
+    let lock = lock.as_ref().map(|(namespace, name)| format!("{namespace}/{name}"));
+    let names = [
+        ("Secret", places.secret.clone(), own("webhook-certs")),
+        ("MutatingWebhookConfiguration", places.mutating_configuration.clone(), own("webhook")),
+        ("ValidatingWebhookConfiguration", places.validating_configuration.clone(), own("webhook")),
+        ("Lease", lock.unwrap_or_else(|| in_own(own("lock"))), in_own(own("lock"))),
+    ];
+    let others = names.into_iter().filter(|(_, name, printed)| name != printed);
+    let others: Vec<_> =
+        others.map(|(kind, name, printed)| format!("{kind} {name} instead of {printed}")).collect();
+    if others.is_empty() { String::new() } else { format!(", with {} in its roles", others.join(", ")) }
 }
 
 /// Returns those of `needed` that the operator's account does not have, in words. For a namespace, the answer to one request
@@ -335,6 +355,10 @@ mod tests {
     #[test]
     fn the_command_that_grants_permissions_has_the_namespace_of_the_operator() {
         let mut needs = needs(&["--namespaces=a", "--namespace-selector=team in (data)"]);
+        needs.lock = None;
+        needs.places.secret = "spark-operator-webhook-certs".to_owned();
+        needs.places.mutating_configuration = "spark-operator-webhook".to_owned();
+        needs.places.validating_configuration = "spark-operator-webhook".to_owned();
         let command = |namespace: &str| {
             let flags = "--namespaces=a '--namespace-selector=team in (data)'";
             let apply = "kubectl apply --filename -; or, with the chart: helm upgrade";
@@ -343,6 +367,16 @@ mod tests {
         assert_eq!(advice(&needs), command(" --namespace=ours"));
         needs.places.secret_namespace = manifests::NAMESPACE.to_owned();
         assert_eq!(advice(&needs), command(""));
+    }
+
+    /// In an earlier version, the command granted rights on objects with other names, and the message stayed.
+    #[test]
+    fn the_names_that_only_run_knows_are_to_be_written_into_the_roles() {
+        let names = "Secret certs instead of spark-operator-webhook-certs, MutatingWebhookConfiguration hook instead of \
+                     spark-operator-webhook, ValidatingWebhookConfiguration checks instead of spark-operator-webhook, \
+                     Lease elsewhere/lock instead of ours/spark-operator-lock";
+        let advice = advice(&needs(&[]));
+        assert!(advice.contains(&format!("--filename -, with {names} in its roles; or, ")), "{advice}");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub use gateway::ConnectGatewaySettings;
 pub use installation::{ExposureCheck, InstallationName, InstallationSettings};
 pub use kubeflow::{Half, HalfCommand, HalfSettings};
 pub use log::{LogFormat, LogSettings};
-pub use metrics::MetricsSettings;
+pub use metrics::{MetricsSettings, PROBES};
 use plan::submission_plan::Submitter;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use validation::Precision;

@@ -1,12 +1,15 @@
 //! The flags of the operator's metrics.
 
-use super::values::{checked, optional_address};
+use super::values::{checked, listed, optional_address};
 use anyhow::{bail, ensure};
 use application_metrics::{Label, Options, Prefix};
 use clap::Args;
 use rustls::SupportedCipherSuite;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, str::FromStr};
 use webhook::{Tls, TlsVersion, cipher_suite};
+
+/// The paths of the probes for liveness and readiness. Metrics may be served at the same port.
+pub const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Where metrics are served, and the names and labels of those of applications.
 #[derive(Debug, Args)]
@@ -30,8 +33,8 @@ pub struct MetricsSettings {
     pub metrics_prefix: Prefix,
 
     /// The labels of applications that these metrics have too; `namespace` is always the application's namespace
-    #[arg(long, value_name = "LABEL", value_delimiter = ',')]
-    pub metrics_labels: Vec<Label>,
+    #[arg(long, value_name = "LABEL", value_delimiter = ',', value_parser = listed(Label::from_str))]
+    pub metrics_labels: Vec<Option<Label>>,
 
     /// Upper bounds of the buckets of spark_application_submit_latency_seconds_histogram, in seconds
     #[arg(long, value_name = "SECONDS", value_delimiter = ',', default_value = "0.5,1,2,4,8,16,32,64,128,256", value_parser = seconds)]
@@ -52,8 +55,8 @@ pub struct MetricsSettings {
 
     /// The cipher suites that are accepted for metrics, by their Go or IANA names; of a version of TLS of which none is
     /// listed, all are accepted [default: all]
-    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
-    pub metric_tls_cipher_suites: Vec<SupportedCipherSuite>,
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = listed(cipher_suite))]
+    pub metric_tls_cipher_suites: Vec<Option<SupportedCipherSuite>>,
 }
 
 impl MetricsSettings {
@@ -76,7 +79,7 @@ impl MetricsSettings {
             "--secure-metrics: the probes are served at the same address, and not over HTTPS; set --metrics-bind-address to \
              another one"
         );
-        let cipher_suites = self.metric_tls_cipher_suites.clone();
+        let cipher_suites = self.metric_tls_cipher_suites.iter().flatten().copied().collect();
         Ok(Some(Tls { min_version: self.metric_tls_min_version, cipher_suites, client_cas: Vec::new() }))
     }
 
@@ -94,14 +97,14 @@ impl MetricsSettings {
                 bail!("--metrics-job-{of}-latency-buckets: {wrong}");
             }
         }
-        let labels = &self.metrics_labels;
+        let labels: Vec<_> = self.metrics_labels.iter().flatten().cloned().collect();
         let twice = labels.iter().enumerate().find(|(place, label)| labels[..*place].contains(label));
         if let Some((_, label)) = twice {
             bail!("--metrics-labels: `{}` is listed twice: remove one", label.as_str());
         }
         Ok(Options {
             prefix: self.metrics_prefix.clone(),
-            labels: labels.clone(),
+            labels,
             submit_latency_buckets: submit.clone(),
             start_latency_buckets: start.clone(),
         })
@@ -109,8 +112,11 @@ impl MetricsSettings {
 }
 
 pub(super) fn path(text: &str) -> Result<String, String> {
+    // axum panics if a path occurs twice, or has a segment that begins with `:`.
     let is_path = text.starts_with('/')
+        && !text.contains("/:")
         && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}*?#".contains(&byte));
+    checked(text, !PROBES.contains(&text), "is the path of a probe (try `/metrics`)")?;
     checked(text, is_path, "is not a path (try `/metrics`)")
 }
 
@@ -144,6 +150,18 @@ mod tests {
             ..kubeflows
         };
         assert_eq!(chosen.metrics.of_applications().unwrap(), expected);
+    }
+
+    /// In an earlier version, the operator did not start with such a flag, which has no effect in Kubeflow's.
+    #[test]
+    fn a_list_without_a_value_is_empty() {
+        let settings = run(&[
+            "--metrics-labels=", "--metric-tls-cipher-suites=", "--secure-metrics",
+            "--webhook-tls-cipher-suites=",
+        ]);
+        assert!(settings.metrics.of_applications().unwrap().labels.is_empty());
+        let tls = [settings.metrics.tls(None).unwrap().unwrap(), settings.webhook.tls().unwrap()];
+        assert!(tls.iter().all(|tls| tls.cipher_suites.is_empty()));
     }
 
     #[test]

@@ -25,6 +25,14 @@ pub(super) fn optional_address(text: &str) -> Result<Option<SocketAddr>, String>
     found.map_err(|error| format!("{error} (try `:8081` or `127.0.0.1:8081`)"))
 }
 
+/// Returns a parser for the values of a list. As in pflag, which Kubeflow's operator uses, an empty value is no value:
+/// `None`.
+pub(super) fn listed<T: 'static>(
+    parse: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<Option<T>, String> + Clone + Send + Sync + 'static {
+    move |text: &str| if text.is_empty() { Ok(None) } else { parse(text).map(Some) }
+}
+
 /// Returns `text` unchanged if it `is_right`, else the complaint.
 pub(super) fn checked(text: &str, is_right: bool, complaint: &str) -> Result<String, String> {
     if is_right { Ok(text.to_owned()) } else { Err(complaint.to_owned()) }

@@ -1,6 +1,6 @@
 //! The flags of the webhook and its certificates.
 
-use super::{InstallationName, duration};
+use super::{InstallationName, duration, values::listed};
 use anyhow::{anyhow, ensure};
 use certificates::{Files, Places, Source, renewal::Waits};
 use clap::Args;
@@ -59,8 +59,8 @@ pub struct WebhookSettings {
 
     /// The cipher suites that the webhook accepts, by their Go or IANA names; of a version of TLS of which none is
     /// listed, all are accepted [default: all]
-    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = cipher_suite)]
-    pub webhook_tls_cipher_suites: Vec<SupportedCipherSuite>,
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', value_parser = listed(cipher_suite))]
+    pub webhook_tls_cipher_suites: Vec<Option<SupportedCipherSuite>>,
 
     /// The CAs (PEM) of the client certificates by which the webhook recognises API servers; read at the start. Only
     /// API servers get the numbers of quotas; with this flag, quotas and permissions are looked up for no other client
@@ -177,8 +177,8 @@ impl WebhookSettings {
     /// When the CAs of API servers cannot be read.
     pub fn tls(&self) -> anyhow::Result<Tls> {
         let client_cas = self.webhook_client_ca.as_deref().map(client_cas).transpose()?.unwrap_or_default();
-        let (min_version, cipher_suites) = (self.webhook_tls_min_version, &self.webhook_tls_cipher_suites);
-        Ok(Tls { min_version, cipher_suites: cipher_suites.clone(), client_cas })
+        let cipher_suites = self.webhook_tls_cipher_suites.iter().flatten().copied().collect();
+        Ok(Tls { min_version: self.webhook_tls_min_version, cipher_suites, client_cas })
     }
 }
 

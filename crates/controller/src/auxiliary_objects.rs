@@ -80,7 +80,8 @@ impl Applications {
         let asked = notes.get(uid).and_then(|note| note.asked.as_ref());
         let is_of_ui = asked.is_some_and(|(_, asked)| addresses.iter().all(|one| asked.takes(one, true)));
         let taken = self.holder(&notes, &addresses, is_of_ui, uid);
-        let tries = &mut notes.entry(uid.to_owned()).or_default().tries;
+        // An application that was deleted meanwhile has no note any more.
+        let Some(Note { tries, .. }) = notes.get_mut(uid) else { return taken };
         let claims = if taken.is_none() { addresses } else { Vec::new() };
         let tried = Try { claims, ..Try::begun(tries.remove(child), now) };
         tries.insert(child.clone(), tried);
@@ -278,6 +279,7 @@ mod tests {
     fn requests(driven: &Applications, (namespace, name, uid): (&str, &str, &str), addresses: &[&str]) {
         let asked = AskedAddresses(addresses.iter().map(|&address| (address.to_owned(), true)).collect());
         let key = (namespace.to_owned(), name.to_owned());
+        driven.memory.begin(uid);
         driven.memory.with(uid, |note| note.asked = Some((key, asked)));
     }
 
@@ -286,6 +288,7 @@ mod tests {
     async fn a_deleted_object_does_not_count_as_created() {
         let made = json!({"metadata": {"name": "pi-ui-svc"}});
         let driven = driven_at(api_server(move |_| ready((200, made.clone()))), &[("ours", "pi", "1")]);
+        driven.memory.begin("1");
         let child = ObjectKind::SERVICE.named("pi-ui-svc");
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "pi-ui-svc"}});
         for (action, made_for) in [

@@ -23,7 +23,9 @@ impl Context {
     /// any more, and while the finalizer stays, neither the driver nor the namespace can be deleted.
     pub(super) async fn delete_or_release_pods(&self, key: &Key) -> Option<Duration> {
         let (namespace, name) = key;
-        self.source.cluster.pods.forget(key);
+        let namesake = self.source.cluster.application(namespace, name);
+        let namesake = namesake.filter(|namesake| namesake.meta().deletion_timestamp.is_none());
+        self.source.cluster.pods.forget(key, namesake.and_then(|namesake| namesake.uid()).as_deref());
         let mut pods: Vec<_> = self.source.cluster.pods.of(key).0.into_values().collect();
         let is_ours = self.source.cluster.namespaces.include(namespace);
         let actions = |pods: &[PodSummary], there: Option<&ObjectMeta>| {
@@ -102,7 +104,7 @@ impl Context {
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
         let was_ours = self.source.memory.lock().contains_key(&uid);
-        self.source.cluster.pods.forget(&key);
+        self.source.cluster.pods.forget(&key, None);
         if was_ours {
             let pods: Vec<_> = self.source.cluster.pods.of(&key).0.into_values().collect();
             for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
@@ -118,11 +120,14 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::{pods::KeptPod, tests::api_server};
+    use crate::{pods::KeptPod, source::Reconciler, tests::api_server};
     use api::ObjectKind;
     use kube::runtime::watcher;
     use serde_json::{Value, from_value, json};
-    use std::future::ready;
+    use std::{
+        future::ready,
+        sync::atomic::{AtomicBool, Ordering},
+    };
 
     /// Method and path of each request.
     type Requests = Arc<Mutex<Vec<String>>>;
@@ -201,7 +206,7 @@ mod tests {
         context.leave(&watched).await.unwrap();
         assert_eq!(sent(&requests), Vec::<String>::new(), "it never was ours");
 
-        context.source.memory.with("u", |note| note.failures = 0);
+        context.source.memory.begin("u");
         context.leave(&watched).await.unwrap();
         assert_eq!(sent(&requests), [RELEASE]);
         context.leave(&watched).await.unwrap();
@@ -236,6 +241,46 @@ mod tests {
             has_pods(&context, [driver("pi-driver")]);
             assert_eq!(context.delete_or_release_pods(&pi("theirs")).await, again, "{code}");
         }
+    }
+
+    /// In an earlier version, such a driver kept the finalizer until the application that has the name now was deleted.
+    #[tokio::test]
+    async fn a_release_that_has_failed_is_tried_again_beside_a_namesake() {
+        let (requests, is_down) = (Requests::default(), AtomicBool::new(true));
+        let recorded = Arc::clone(&requests);
+        let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&watcher::Event::Apply(from_value::<Watched>(namesake.clone()).unwrap()));
+        let client = api_server(move |request| {
+            let path = request.uri().path().to_owned();
+            let is_release = request.method().as_str() == "PATCH";
+            recorded.lock().push(format!("{} {path}", request.method()));
+            ready(match path.contains("/pods/") {
+                true if is_release && is_down.swap(false, Ordering::Relaxed) => {
+                    (503, json!({"kind": "Status", "status": "Failure", "code": 503}))
+                }
+                true => (200, driver_json("pi-driver")),
+                false => (200, namesake.clone()),
+            })
+        });
+        let setup = Setup::of_tests(client, "theirs");
+        let context = Context::new(Cluster::new(&setup, store), setup);
+        let mut own = driver_json("other-driver");
+        own["metadata"]["ownerReferences"][0]["uid"] = json!("new");
+        context.source.cluster.pods.apply(watcher::Event::Delete(from_value(own).unwrap()));
+        has_pods(&context, [driver("pi-driver")]);
+        context.departed.lock().insert(pi("theirs"));
+        for (again, releases) in [(Some(AGAIN), 1), (None, 1), (None, 0)] {
+            assert_eq!(context.prepare(&pi("theirs")).await, again);
+            let sent = sent(&requests);
+            assert_eq!(sent.iter().filter(|request| *request == RELEASE).count(), releases, "{sent:?}");
+        }
+        let (_, departed) = context.source.cluster.pods.of(&pi("theirs"));
+        assert_eq!(
+            departed.map(|driver| driver.name),
+            Some("other-driver".to_owned()),
+            "it is the namesake's"
+        );
     }
 
     /// In an earlier version, each refusal counted as success, so that a driver that still had the finalizer was
@@ -276,6 +321,7 @@ mod tests {
     async fn many_children_are_deleted_in_several_turns() {
         let (context, requests) = context(None);
         let application: SparkApplication = from_value(application()).unwrap();
+        context.source.memory.begin("u");
         let child = |i| ObjectKind::CONFIG_MAP.named(format!("child-{i}"));
         let children: Vec<_> = (0..130).map(child).collect();
         let mut seen = Vec::new();

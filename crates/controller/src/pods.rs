@@ -58,9 +58,14 @@ impl PodIndex {
         }
     }
 
-    /// Forgets the last driver of an application that does not exist any more.
-    pub fn forget(&self, application: &Key) {
-        self.departed.write().remove(application);
+    /// Forgets the last driver of an application that does not exist any more, but not that of the application with the
+    /// uid `namesake`, which has its name by now.
+    pub fn forget(&self, application: &Key, namesake: Option<&str>) {
+        let mut departed = self.departed.write();
+        let is_of_namesake = |pod: &PodSummary| namesake.is_some_and(|uid| pod.is_controlled_by(uid));
+        if !departed.get(application).is_some_and(|pod| is_of_namesake(pod)) {
+            departed.remove(application);
+        }
     }
 
     /// Forgets the last drivers of all applications that do not exist any more.

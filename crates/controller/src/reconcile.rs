@@ -23,12 +23,20 @@ impl Reconciler for Context {
         &self.source
     }
 
-    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now.
+    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now. After
+    /// a failure, that is repeated before the next reconcile of the other application.
     async fn prepare(&self, key: &Key) -> Option<Duration> {
         // In this order: an application leaves the cache before it is recorded as departed.
         let has_departed = self.departed.lock().remove(key);
         let is_gone = self.source.cluster.application(&key.0, &key.1).is_none();
-        if is_gone || has_departed { self.delete_or_release_pods(key).await } else { None }
+        if !is_gone && !has_departed {
+            return None;
+        }
+        let again = self.delete_or_release_pods(key).await;
+        if again.is_some() && !is_gone {
+            self.departed.lock().insert(key.clone());
+        }
+        again
     }
 
     /// Lets a new application that has to be fetched wait until there is room for its submission, so that it is not
@@ -124,10 +132,7 @@ impl Reconciler for Context {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
         self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
-        // An application that was deleted meanwhile has no note any more.
-        if let Some(note) = self.source.memory.lock().get_mut(&uid) {
-            note.deleted.clear();
-        }
+        self.source.memory.with(&uid, |note| note.deleted.clear());
         Ok(wake)
     }
 }

@@ -125,8 +125,15 @@ impl Note {
 }
 
 impl ReconcileMemory {
+    /// Adds a note about an object that the cache has, if there is none.
+    pub(super) fn begin(&self, uid: &str) {
+        self.0.lock().entry(uid.to_owned()).or_default();
+    }
+
+    /// Calls `with` with the note about an object; if the object was deleted meanwhile, with an empty note, which is
+    /// dropped: nothing would remove it before the next list.
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
-        with(self.0.lock().entry(uid.to_owned()).or_default())
+        with(self.0.lock().get_mut(uid).unwrap_or(&mut Note::default()))
     }
 
     /// Returns all notes, by the uids of the objects, locked until the guard is dropped.
@@ -271,6 +278,13 @@ mod tests {
         }
     }
 
+    /// Returns a memory with notes about these objects.
+    fn known(uids: &[&str]) -> ReconcileMemory {
+        let memory = ReconcileMemory::default();
+        uids.iter().for_each(|uid| memory.begin(uid));
+        memory
+    }
+
     fn listed(uids: &[&str]) -> HashSet<String> {
         uids.iter().map(|uid| (*uid).to_owned()).collect()
     }
@@ -279,7 +293,7 @@ mod tests {
     /// reconciled until the operator restarted.
     #[test]
     fn a_new_list_counts_even_if_its_versions_are_older_than_our_writes() {
-        let memory = ReconcileMemory::default();
+        let memory = known(&["u"]);
         memory.with("u", |note| note.wrote(&copy(1000)));
         memory.list_begins();
         assert!(memory.have_newer(&copy(10)), "the cache still has the former objects");
@@ -289,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_write_during_a_list_is_newer_than_the_list() {
-        let memory = ReconcileMemory::default();
+        let memory = known(&["u"]);
         memory.list_begins();
         memory.with("u", |note| note.wrote(&copy(1000)));
         memory.list_ends(&listed(&["u"]));
@@ -303,12 +317,22 @@ mod tests {
 
     #[test]
     fn objects_that_are_not_in_a_list_are_forgotten() {
-        let memory = ReconcileMemory::default();
-        for uid in ["u", "gone"] {
-            memory.with(uid, |note| note.failures = 1);
-        }
+        let memory = known(&["u", "gone"]);
         memory.list_begins();
         memory.list_ends(&listed(&["u"]));
         assert_eq!(memory.0.lock().keys().collect::<Vec<_>>(), ["u"]);
+    }
+
+    /// In an earlier version, a reconcile that an object's deletion had overtaken added a note until the next list.
+    #[test]
+    fn an_object_that_was_deleted_meanwhile_gets_no_new_note() {
+        let memory = known(&["u"]);
+        memory.with("u", |note| note.failures = 3);
+        let pause = || memory.again(&copy(1), &Error::Conflict);
+        assert_eq!(pause(), Duration::from_millis(1600));
+        memory.forget("u");
+        assert_eq!(pause(), Duration::from_millis(200));
+        memory.with("u", |note| note.wrote(&copy(1000)));
+        assert!(memory.0.lock().is_empty());
     }
 }

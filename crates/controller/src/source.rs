@@ -181,6 +181,7 @@ async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         if let Some(pause) = of.delay(watched) {
             return Ok(Some(pause));
         }
+        memory.begin(&uid);
         let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
         if object.meta().deletion_timestamp.is_some() {
             return Ok(of.end(&object).await);
@@ -190,10 +191,7 @@ async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
             return Ok(Some(FRESH_FACTS));
         }
         let wake = of.reconcile(&object, now).await?;
-        // An object that was deleted meanwhile has no note any more.
-        if let Some(note) = memory.lock().get_mut(&uid) {
-            note.failures = 0;
-        }
+        memory.with(&uid, |note| note.failures = 0);
         Ok::<_, Error>(wake)
     };
     let guarded = async {

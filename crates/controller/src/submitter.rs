@@ -249,6 +249,7 @@ mod tests {
         let cache = reflector::store().0;
         let applications =
             Source::new(Cluster::new(&setup, cache.clone()), &setup.workloads.applications, cache);
+        applications.memory.begin("of-pi");
         let queue = Arc::clone(&applications.queue);
         let (submitter, background) = (Submitter::new(applications, setup), Background::default());
         let metadata = json!({"name": "pi", "namespace": "default", "uid": "of-pi"});

@@ -10,8 +10,8 @@ use axum::{
 };
 use futures::future::join;
 use kube::{
-    Resource,
-    api::{DeleteParams, Patch, PatchParams},
+    Resource, ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, Preconditions},
     core::Request,
 };
 use maud::{Markup, html};
@@ -44,12 +44,12 @@ impl Action {
     }
 }
 
-/// Returns the buttons for the object `name` of the kind `K`: suspend, or resume if it `is_suspended`; the `other`
-/// action; and delete. A button without the caller's right is disabled and says which right is missing.
+/// Returns the buttons for `object`: suspend, or resume if it `is_suspended`; the `other` action; and delete, which
+/// applies only to the object with this uid. A button without the caller's right is disabled and says which right is
+/// missing.
 pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
     session: &Session,
-    namespace: &str,
-    name: &str,
+    object: &K,
     is_suspended: bool,
     other: Option<Action>,
 ) -> Markup {
@@ -57,7 +57,8 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
         return Markup::default();
     }
     let (reader, resource) = (&session.caller.reader, K::plural(&()));
-    let lack = |verb| reader.lack(verb, &resource, namespace, name);
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let lack = |verb| reader.lack(verb, &resource, &namespace, &name);
     let (patch, delete) = join(lack("patch"), lack("delete")).await;
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
     html! {
@@ -69,6 +70,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
             summary { "Delete" }
             form method="post" {
                 (session.hidden())
+                input type="hidden" name="uid" value=(object.uid().unwrap_or_default());
                 span { "Delete " strong { (name) } " and all that belongs to it? " }
                 (button(Action::Delete, delete.as_deref()))
             }
@@ -99,7 +101,12 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     let objects = Request::new(K::url_path(&(), Some(&namespace)));
     let request = match action.title_and_patch().1 {
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
-        None => objects.delete(&name, &DeleteParams::default()),
+        None => {
+            // Another object may have the name since the page was shown.
+            let uid = form.given("uid").map(str::to_owned);
+            let only = Preconditions { uid, resource_version: None };
+            objects.delete(&name, &DeleteParams::default().preconditions(only))
+        }
     };
     session.caller.reader.send(request.map_err(kube::Error::BuildRequest)?).await?;
     // After a deletion, the browser is redirected to the list of the kind: the path without namespace and name.

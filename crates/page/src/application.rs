@@ -29,7 +29,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let ((pods, pods_and_events), words, buttons) = join3(
         pods_and_events(&session, &application.metadata, label::APP_NAME),
         last_words(&session, application),
-        buttons::<SparkApplication>(&session, &namespace, &name, is_suspended, rerun),
+        buttons(&session, application, is_suspended, rerun),
     )
     .await;
     let now = now();

@@ -28,7 +28,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let (connect, text) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
     let ((_, pods_and_events), buttons) = join(
         pods_and_events(&session, &connect.metadata, label::CONNECT_NAME),
-        buttons::<SparkConnect>(&session, &namespace, &name, connect.spec.suspend, None),
+        buttons(&session, &connect, connect.spec.suspend, None),
     )
     .await;
     let (status, tone) = (connect.status.clone().unwrap_or_default(), Tone::of_connect(connect.state()));

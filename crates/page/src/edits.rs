@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{Named, Query, Render, Result, Session, table, trouble};
-use api::{Bounds, SparkApplication, excerpt::beginning};
+use api::{Bounds, Counted, SparkApplication, excerpt::beginning};
 use axum::{body::Bytes, extract::Path, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;
@@ -11,6 +11,9 @@ use validation::{differences, validate};
 
 /// The maximum size of a value that is shown, in bytes.
 const LONGEST_VALUE: usize = 240;
+/// The maximum number of YAML's nodes in an edited spec. Keys are nodes too, so this is twice the number of values that
+/// [`Bounds`] allows, and a spec that has a few too many is refused with the path of the first.
+const MOST_NODES: usize = 40_000;
 
 /// Shows a form with the edited spec, or at first the present one, and the effect of that spec.
 pub(crate) async fn show(session: Session, Path((namespace, name)): Named, body: Bytes) -> Result<Response> {
@@ -52,10 +55,12 @@ fn effect(
 ) -> Result<Markup, String> {
     // YAML as kubectl reads it: see `sparkctl diff`. With aliases, a small text could expand without limit.
     let options = serde_saphyr::options! {
-        legacy_octal_numbers: true, with_snippet: false, budget: serde_saphyr::budget! { max_aliases: 0 },
+        legacy_octal_numbers: true, with_snippet: false,
+        budget: serde_saphyr::budget! { max_aliases: 0, max_nodes: MOST_NODES },
     };
-    whole["spec"] = serde_saphyr::from_str_with_options(edited, options)
+    let Counted(spec) = serde_saphyr::from_str_with_options(edited, options)
         .map_err(|error| format!("This is not YAML: {error}"))?;
+    whole["spec"] = spec;
     if let Some(excess) = Bounds::SPEC.excess(&whole["spec"].to_string(), "spec") {
         return Err(excess.to_string());
     }
@@ -123,8 +128,17 @@ mod tests {
         assert!(told("{").unwrap_err().starts_with("This is not YAML"));
         // Without bounds, a form of a megabyte could take a gigabyte: a volume of three bytes becomes a type of a
         // thousand.
-        let broad = told(&format!("volumes: [{}]", "{},".repeat(100_000))).unwrap_err();
-        assert!(broad.starts_with("spec.volumes[4998]: is beyond the 5000 lists and maps"), "{broad}");
+        let broad = |volumes| told(&format!("volumes: [{}]", "{},".repeat(volumes))).unwrap_err();
+        let beyond = broad(30_000);
+        assert!(beyond.starts_with("spec.volumes[4998]: is beyond the 5000 lists and maps"), "{beyond}");
+        // An earlier version parsed 250,000 nodes, some 60 MB, before it counted them.
+        let unparsed = broad(MOST_NODES);
+        assert!(
+            unparsed.starts_with("This is not YAML") && unparsed.contains("breached: Nodes"),
+            "{unparsed}"
+        );
+        let reserved = told(r#"{"$serde_json::private::RawValue": "{}"}"#).unwrap_err();
+        assert!(reserved.contains("is a key that parsers of the object reserve"), "{reserved}");
         let aliases = told("a: &a x\nb: [*a, *a]").unwrap_err();
         assert!(aliases.starts_with("This is not YAML"), "{aliases}");
         assert!(told("7").unwrap_err().starts_with("This cannot be the spec"));

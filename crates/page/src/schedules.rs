@@ -45,7 +45,7 @@ pub(crate) async fn show(session: Session, Path((namespace, name)): Named) -> Re
     let (schedule, _) = session.caller.reader.object::<ScheduledSparkApplication>(&namespace, &name).await?;
     let (is_suspended, trigger) = (schedule.spec.suspend == Some(true), Some(Action::Trigger));
     let (buttons, applications) = join(
-        buttons::<ScheduledSparkApplication>(&session, &namespace, &name, is_suspended, trigger),
+        buttons(&session, &schedule, is_suspended, trigger),
         scope::list::<Application>(&session, Some(&namespace)),
     )
     .await;

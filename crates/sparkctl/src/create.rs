@@ -81,8 +81,9 @@ pub(super) async fn create(cluster: &Cluster, flags: &Flags, namespace: Option<&
     let config_maps = manifest::all(wanted)?;
     #[cfg(feature = "upload")]
     let uploads = {
-        let file = Path::new(&flags.what).parent().filter(|_| flags.from.is_none());
-        let folder = file.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = Path::new(&flags.what).parent().filter(|folder| !folder.as_os_str().is_empty());
+        // A template in the cluster comes from no folder of this machine.
+        let folder = flags.from.is_none().then(|| folder.unwrap_or(Path::new(".")));
         upload::prepare(&mut objects, &flags.upload, folder).await?
     };
     #[cfg(not(feature = "upload"))]

@@ -2,10 +2,11 @@
 //! can be parsed.
 
 use super::{Subject, property, rules};
-use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
+use api::{Counted, PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
 use serde_json::{Value, json};
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use spark_client::{keys_alone, read_properties};
+use submission::exposure::is_ui_off;
 
 /// Fields of the exporter, by their paths below the spec.
 const PORT: &str = "monitoring.prometheus.port";
@@ -118,9 +119,9 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
             max_recorded_anchor_bytes: LARGEST_TEXTS,
         },
     };
-    match serde_saphyr::from_str_with_options::<Value>(text, options) {
+    match serde_saphyr::from_str_with_options(text, options) {
         // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
-        Ok(Value::Object(_) | Value::Null) => {}
+        Ok(Counted(Value::Object(_) | Value::Null)) => {}
         Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) if is_beyond_budget(&error) => {
             let what = format_args!("is nested too deep, or has more than {MOST_VALUES} values");
@@ -166,7 +167,9 @@ fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
     for (spark, key, default) in OF_DRIVER.into_iter().filter(|_| role == Role::Driver) {
         let configured = subject.spec.spark_conf.get(key);
         let taken = configured.map_or(Some(default), |configured| configured.trim().parse().ok());
-        if taken == Some(port) {
+        // Without the web UI nothing listens on its port, but the container has the port's name nevertheless.
+        let is_unused = key == conf::UI_PORT && is_ui_off(subject.application);
+        if taken == Some(port) && !is_unused {
             let why =
                 format_args!("{port} is the driver's own ({key}), and it would not start: choose another");
             subject.refuse(PORT, why);

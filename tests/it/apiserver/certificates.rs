@@ -55,6 +55,7 @@ async fn overwritten_ca_bundles_are_restored_at_once() {
             (VALIDATING, 0, "bm9uc2Vuc2U="),
             (VALIDATING, 1, "bm9uc2Vuc2U="),
             (VALIDATING, 1, ""),
+            (VALIDATING, 2, "bm9uc2Vuc2U="),
         ] {
             let path = format!("/webhooks/{webhook}/clientConfig/caBundle");
             let overwrite = json!([{"op": "add", "path": path, "value": other}]);

@@ -300,6 +300,12 @@ async fn each_action_works_and_schedules_and_connect_servers_have_pages() {
     let asked = namespace.there::<ScheduledSparkApplication>("nightly").await;
     assert!(asked["metadata"]["annotations"][annotation::TRIGGER].is_string(), "{asked:#}");
     for (path, list) in [(&pi, "/applications"), (&nightly, "/schedules"), (&notebook, "/connects")] {
+        // In an earlier version, the form of a page that was shown earlier deleted a new object with the same name.
+        let shown = page.get(&ada, path).await;
+        assert!(shown.contains(r#"<input type="hidden" name="uid" value=""#), "{shown}");
+        let of_another = form(&shown, "delete&uid=another");
+        let (status, _, text) = page.ask(&ada, Method::POST, path, &of_another).await;
+        assert!(status == StatusCode::BAD_REQUEST && text.contains("recondition"), "{text}");
         assert_eq!(act(path, "delete").await, list);
     }
     namespace.is_gone::<SparkApplication>("pi").await;

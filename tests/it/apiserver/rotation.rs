@@ -116,6 +116,7 @@ async fn certs_show_reports_trusted_cas_mismatches_and_the_service_name() {
         let output = run(&[command]);
         let complaint = String::from_utf8_lossy(&output.stderr);
         assert!(complaint.contains("Secret spark-operator/spark-operator-webhook-certs does not exist"));
+        assert!(complaint.contains("certificates from files (--webhook-cert-dir) are in no Secret"));
     }
 }
 

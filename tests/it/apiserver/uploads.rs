@@ -91,7 +91,10 @@ async fn a_created_application_names_its_uploaded_files() {
     assert!(code == 1 && said.contains("pi-hadoop-config, which belongs to SparkApplication pi"), "{said}");
     assert!(namespace.list::<ScheduledSparkApplication>().await.is_empty());
     namespace.apply(&schedule);
+    // Otherwise the author of a schedule could have files of the user's machine uploaded.
     let (code, said) = create_of("by-hand", &["--from", "nightly"], "");
+    assert!(code == 1 && said.contains("main.jar is in no folder that you have named"), "{said}");
+    let (code, said) = create_of("by-hand", &["--from", "nightly", "--upload-from", "."], "");
     assert_eq!(code, 0, "{said}");
     let by_hand = namespace.application("by-hand").await;
     assert_eq!(by_hand["spec"]["mainApplicationFile"], "s3a://jobs/uploads/by-hand/main.jar");

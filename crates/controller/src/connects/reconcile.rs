@@ -212,7 +212,9 @@ mod tests {
             let kind = ("sparkoperator.k8s.io/v1alpha1", "SparkConnect");
             let object = json!({"apiVersion": kind.0, "kind": kind.1, "metadata": metadata, "spec": spec});
             self.objects.lock().entry(CONNECT.to_owned()).or_insert(object);
-            Context::new(cluster, &setup, connect, reflector::store().0)
+            let context = Context::new(cluster, &setup, connect, reflector::store().0);
+            context.source.memory.begin("u");
+            context
         }
 
         /// Returns a context with a gateway whose pods are ready for this number of seconds.

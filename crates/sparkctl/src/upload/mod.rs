@@ -48,7 +48,8 @@ pub(super) struct UploadFlags {
     #[arg(short, long, value_name = "URL")]
     upload_to: Option<Destination>,
 
-    /// A folder whose files may be uploaded in addition to those in the manifest's folder; can be repeated
+    /// A folder whose files may be uploaded in addition to those in the manifest's folder; can be repeated. With --from
+    /// there is no manifest, and only files of these folders are uploaded
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "upload_to")]
     upload_from: Vec<PathBuf>,
 
@@ -104,8 +105,9 @@ struct Planned {
 }
 
 /// Finds the files of this machine that `objects` name, and replaces each path in `objects` with the URI that the file
-/// will have. Returns `None` if no files are named. Nothing is uploaded yet. `folder` is where the objects come from:
-/// somebody else may have written them, so only files in it and in the folders of --upload-from may be uploaded.
+/// will have. Returns `None` if no files are named. Nothing is uploaded yet. `folder` is where the objects come from,
+/// `None` if they come from the cluster: somebody else may have written them, so only files in it and in the folders of
+/// --upload-from may be uploaded.
 ///
 /// # Errors
 ///
@@ -113,7 +115,7 @@ struct Planned {
 pub(super) async fn prepare(
     objects: &mut [DynamicObject],
     flags: &UploadFlags,
-    folder: &Path,
+    folder: Option<&Path>,
 ) -> anyhow::Result<Option<Uploads>> {
     let Some(destination) = &flags.upload_to else {
         return all(objects.iter().flat_map(refused)).map(|_: Vec<()>| None);
@@ -127,18 +129,20 @@ pub(super) async fn prepare(
     }
     let store = Store::open(destination, flags).await?;
     let folders: Vec<_> =
-        [folder].into_iter().chain(flags.upload_from.iter().map(PathBuf::as_path)).map(resolved).collect();
+        folder.into_iter().chain(flags.upload_from.iter().map(PathBuf::as_path)).map(resolved).collect();
+    let origin = folder.map_or_else(
+        || "in no folder that you have named, and the application comes from the cluster".to_owned(),
+        |folder| format!("outside of the folder {} from which the application comes", folder.display()),
+    );
     let outside = named
         .iter()
         .filter(|(_, file)| !folders.iter().any(|folder| resolved(&file.path).starts_with(folder)));
     let outside = outside.map(|(at, file)| -> anyhow::Result<()> {
         bail!(
-            "{}: {}: {} is outside of the folder {} from which the application comes: give --upload-from FOLDER if it is to be \
-             uploaded",
+            "{}: {}: {} is {origin}: give --upload-from FOLDER if it is to be uploaded",
             title(&objects[*at]),
             file.field,
-            file.path.display(),
-            folder.display()
+            file.path.display()
         )
     });
     all(outside).map(drop::<Vec<_>>)?;
