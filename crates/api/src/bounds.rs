@@ -23,7 +23,7 @@ const VALUES: usize = 20_000;
 /// The key by which `serde_json` recognises its own `RawValue`. If it is the first key of an object, a `Value` becomes what
 /// the entry's text contains: any number of values, in any depth, of which the bounds of the JSON that contains the text
 /// would know nothing. No label, annotation or field has this key.
-pub(crate) const RESERVED: &str = "$serde_json::private::RawValue";
+const RESERVED: &str = "$serde_json::private::RawValue";
 
 const OF_READERS: &str = "and parsers of the object accept little more: write it flatter";
 const OF_OBJECTS: &str = "that an object may have: move what is so long into ConfigMaps or files";

@@ -29,7 +29,6 @@ pub mod defaults;
 
 /// Limits the cost of parsing objects that any user may have written.
 pub mod bounds;
-mod counted;
 /// The status fields that installed CustomResourceDefinitions must not drop.
 pub mod crds;
 /// Parts of the Kubernetes API inside our own types, kept as the JSON that the user wrote.
@@ -52,7 +51,6 @@ mod words;
 pub use application::*;
 pub use bounds::{Bounds, Excess};
 pub use connect::*;
-pub use counted::Counted;
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
 pub use lenient::Lenient;

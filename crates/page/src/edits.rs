@@ -1,8 +1,8 @@
 //! Shows the effect that an edit of an application would have on its run, and the objects of its next run. Changes
 //! nothing.
 
-use super::{Named, Query, Render, Result, Session, table, trouble};
-use api::{Bounds, Counted, SparkApplication, excerpt::beginning};
+use super::{Named, Query, Render, Result, Session, counted::Counted, table, trouble};
+use api::{Bounds, SparkApplication, excerpt::beginning};
 use axum::{body::Bytes, extract::Path, response::Response};
 use maud::{Markup, html};
 use serde_json::Value;

@@ -19,6 +19,7 @@ mod application;
 mod applications;
 mod callers;
 mod connects;
+mod counted;
 mod edits;
 mod entry;
 mod layout;

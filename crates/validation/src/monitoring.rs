@@ -2,10 +2,12 @@
 //! can be parsed.
 
 use super::{Subject, property, rules};
-use api::{Counted, PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
+use api::{PrometheusSpec, Role, conf, monitoring, stated, submit_conf};
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use serde_saphyr::{Error as YamlError, options::DuplicateKeyPolicy};
 use spark_client::{keys_alone, read_properties};
+use std::collections::BTreeMap;
 use submission::exposure::is_ui_off;
 
 /// Fields of the exporter, by their paths below the spec.
@@ -119,9 +121,10 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
             max_recorded_anchor_bytes: LARGEST_TEXTS,
         },
     };
-    match serde_saphyr::from_str_with_options(text, options) {
-        // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
-        Ok(Counted(Value::Object(_) | Value::Null)) => {}
+    // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
+    type Mapping = Option<BTreeMap<String, IgnoredAny>>;
+    match serde_saphyr::from_str_with_options::<IgnoredAny>(text, options.clone()) {
+        Ok(_) if serde_saphyr::from_str_with_options::<Mapping>(text, options).is_ok() => {}
         Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) if is_beyond_budget(&error) => {
             let what = format_args!("is nested too deep, or has more than {MOST_VALUES} values");

@@ -11,7 +11,7 @@ use std::fmt;
 /// that is read from YAML directly is not: for a key that `serde_json` reserves, it parses the text below the key as
 /// well.
 #[derive(Debug)]
-pub struct Counted(pub Value);
+pub(crate) struct Counted(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Counted {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -71,12 +71,13 @@ impl<'de> Visitor<'de> for Parts {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::bounds::RESERVED, *};
+    use super::*;
     use serde_json::json;
 
     /// Otherwise a text of a megabyte could become any number of values, whatever the parser's budget is.
     #[test]
     fn a_text_below_a_reserved_key_is_not_parsed() {
+        const RESERVED: &str = "$serde_json::private::RawValue";
         let yaml = format!("[{{\"{RESERVED}\": '[1]', b: x}}, 1, -2, 0.5, true, ~]");
         let Counted(value) = serde_saphyr::from_str(&yaml).unwrap();
         assert_eq!(value, json!([{(RESERVED): "[1]", "b": "x"}, 1, -2, 0.5, true, null]));
