@@ -13,7 +13,10 @@ use plan::{
     submission_plan::{self, Submitter},
 };
 use pods::Phase;
-use submission::{self, exposure::exposure_rights};
+use submission::{
+    self,
+    exposure::{backend, exposure_rights},
+};
 
 const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 
@@ -22,19 +25,18 @@ fn an_application_has_the_services_and_ingresses_that_its_case_says() {
     let mut golden = Golden::default();
     for case in cases("exposure") {
         let (application, policy) = read(&case);
-        let plan = next(&application, AuxiliaryObjects::default(), 0, &policy);
-        let mut made = made(&plan);
+        let mut made = made_in_turn(&application, &policy);
+        let seen = auxiliary(&stored(made.clone()));
+        let followed = next(&application, seen, 1, &policy);
+        assert_eq!(followed.auxiliary, [], "{}: nothing left to do", case.display());
         for object in &mut made {
             let metadata = &mut object["metadata"];
             let label = metadata["labels"]["sparkoperator.k8s.io/submission-id"].take();
-            assert_eq!(label, json!(plan.status.submission_id), "{}", case.display());
+            assert_eq!(label, json!(followed.status.submission_id), "{}", case.display());
             metadata["labels"].as_object_mut().unwrap().remove("sparkoperator.k8s.io/submission-id");
             let owners = metadata.as_object_mut().unwrap().remove("ownerReferences").unwrap();
             assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!(UID), &json!(true)));
         }
-        let seen = auxiliary(&made_with_owner(&plan));
-        let followed = next(&application, seen, 1, &policy);
-        assert_eq!(followed.auxiliary, [], "{}: nothing left to do", case.display());
         let info = DriverInfo { pod_name: None, ..followed.status.driver_info };
         golden.compare_yaml(&case.join("objects.yaml"), &json!({"driverInfo": info, "objects": made}));
     }
@@ -50,12 +52,11 @@ fn every_field_that_changes_what_can_be_reached_needs_a_right() {
     full["metadata"]["generation"] = json!(1);
     let policy = policy(&["--ingress-url-format={{$appName}}.example.com"]);
     let reached = |application: &SparkApplication| {
-        let plan = next(application, AuxiliaryObjects::default(), 0, &policy);
         let seen = |object: Value| {
             let kind = if object["kind"] == "Ingress" { &object["spec"] } else { &object["spec"]["type"] };
             (object["metadata"]["annotations"].clone(), kind.clone())
         };
-        made(&plan).into_iter().map(seen).collect::<Vec<_>>()
+        made_in_turn(application, &policy).into_iter().map(seen).collect::<Vec<_>>()
     };
     let read = |object: &Value| serde_json::from_value::<SparkApplication>(object.clone());
     let new = read(&full).unwrap();
@@ -118,8 +119,7 @@ fn existing_objects_are_repaired_as_their_case_says() {
     {
         let (mut application, policy) = host_and_path();
         application.spec.spark_ui_options = serde_json::from_value(options).unwrap();
-        let first = next(&application, AuxiliaryObjects::default(), 0, &policy);
-        let mut standing = json!(made_with_owner(&first));
+        let mut standing = json!(stored(made_in_turn(&application, &policy)));
         let differ: Patch = serde_json::from_value(differ).unwrap();
         json_patch::patch(&mut standing, &differ).unwrap();
         let plan = next(&application, auxiliary(standing.as_array().unwrap()), 1, &policy);
@@ -141,9 +141,8 @@ fn unwanted_objects_are_deleted_unless_they_have_another_owner() {
         {"servicePort": 8888, "servicePortName": "a", "ingressURLFormat": "a.example.com"},
     ]))
     .unwrap();
-    let before = next(&application, AuxiliaryObjects::default(), 0, &policy);
-    assert_eq!(before.auxiliary.len(), 4);
-    let mut standing = made_with_owner(&before);
+    let mut standing = stored(made_in_turn(&application, &policy));
+    assert_eq!(standing.len(), 4);
     application.spec.driver_ingress_options.clear();
     let plan = next(&application, auxiliary(&standing), 1, &policy);
     let deleted = |kind: ObjectKind, name: &str| AuxiliaryAction::Delete(kind.named(name));
@@ -174,7 +173,7 @@ fn unwanted_objects_are_deleted_unless_they_have_another_owner() {
 fn services_and_ingresses_outlive_the_run_but_not_a_suspension() {
     let (mut application, mut policy) = host_and_path();
     let plan = next(&application, AuxiliaryObjects::default(), 0, &policy);
-    let standing = auxiliary(&made_with_owner(&plan));
+    let standing = auxiliary(&stored(made_in_turn(&application, &policy)));
     let resting = |application: &SparkApplication, policy: &Policy, state: State| {
         let mut application = application.clone();
         application.status.as_mut().unwrap().application_state.state = state;
@@ -258,19 +257,47 @@ fn a_failed_or_reverted_change_is_retried_with_growing_backoff() {
     );
 }
 
+/// In an earlier version, an application named like somebody else's Service got an Ingress that led to that Service, while
+/// an event reported that the Service could not be created.
+#[test]
+fn an_ingress_leads_to_no_service_of_another_owner() {
+    let (application, policy) = host_and_path();
+    let made_beside = |seen: AuxiliaryObjects| {
+        let made = made(&next(&application, seen, 1, &policy));
+        made.iter().filter_map(|object| object["kind"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let of_another = |service: &Value| {
+        let mut service = service.clone();
+        service["metadata"]["ownerReferences"][0]["uid"] = json!("other");
+        service
+    };
+    let own = stored(made_in_turn(&application, &policy)).swap_remove(0);
+    assert_eq!(made_beside(AuxiliaryObjects::default()), ["Service"]);
+    assert_eq!(made_beside(auxiliary(&[of_another(&own)])), ["Service"]);
+    assert_eq!(made_beside(auxiliary(&[own])), ["Ingress"]);
+
+    // The API server has confirmed a Service that no watch reports.
+    let run = Run::next(&application).id.to_string();
+    for (made_for, expected) in [(Some(run), ["Ingress"]), (None, ["Service"])] {
+        let tried = Try { ended: Some(at(-600)), made_for, ..Try::begun(None, at(-600)) };
+        let seen = AuxiliaryObjects {
+            unwatched: vec![ObjectKind::SERVICE],
+            tries: [(ObjectKind::SERVICE.named("pi-ui-svc"), tried)].into(),
+            ..AuxiliaryObjects::default()
+        };
+        assert_eq!(made_beside(seen), expected);
+    }
+}
+
 #[test]
 fn an_object_of_a_kind_without_a_watch_is_created_once_a_run() {
     let (application, policy) = host_and_path();
     let unwatched = vec![ObjectKind::INGRESS];
-    let first = next(
-        &application,
-        AuxiliaryObjects { unwatched: unwatched.clone(), ..AuxiliaryObjects::default() },
-        0,
-        &policy,
-    );
-    assert_eq!(first.auxiliary.len(), 2);
     let child = ObjectKind::INGRESS.named("pi-ui-ingress");
-    let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&made_with_owner(&first)[..1]) };
+    let standing = stored(made_in_turn(&application, &policy));
+    let mut seen = AuxiliaryObjects { unwatched, ..auxiliary(&standing[..1]) };
+    let first = next(&application, seen.clone(), 0, &policy);
+    assert_eq!(first.auxiliary.len(), 1);
     let made_for = first.status.submission_id.clone();
     let made = Try { ended: Some(at(0)), made_for, ..Try::begun(None, at(0)) };
     seen.tries.insert(child.clone(), made.clone());
@@ -359,7 +386,7 @@ fn an_invalid_url_gets_an_event_when_a_run_is_recorded() {
     let [_, event] = &plan.events[..] else { panic!("{:?}", plan.events) };
     assert_eq!(event.reason, "SparkApplicationAuxiliaryFailed");
     assert!(event.note.contains("has 65 characters, at most 63 are possible"), "{}", event.note);
-    assert_eq!(made(&plan).len(), 1, "the Service alone");
+    assert_eq!(made_in_turn(&application, &policy).len(), 1, "the Service alone");
     let later = next(&application, AuxiliaryObjects::default(), 1, &policy);
     assert_eq!(later.events, []);
 }
@@ -419,16 +446,32 @@ fn made(plan: &Plan) -> Vec<Value> {
     plan.auxiliary.iter().filter_map(made).collect()
 }
 
-/// Returns the objects that `plan` creates, as the API server stores them: with a uid, and Services with a cluster IP.
-fn made_with_owner(plan: &Plan) -> Vec<Value> {
-    let mut made = made(plan);
-    for object in &mut made {
+/// Returns the objects that are created for `application`: each Service, and the Ingress that leads to it, which is created
+/// when the Service is there.
+fn made_in_turn(application: &SparkApplication, policy: &Policy) -> Vec<Value> {
+    let services = made(&next(application, AuxiliaryObjects::default(), 0, policy));
+    let seen = auxiliary(&stored(services.clone()));
+    let mut ingresses = made(&next(application, seen, 1, policy));
+    let mut all = Vec::new();
+    for service in services {
+        let leads_to_it = |ingress: &mut Value| backend(ingress) == service["metadata"]["name"].as_str();
+        let own: Vec<_> = ingresses.extract_if(.., leads_to_it).collect();
+        all.push(service);
+        all.extend(own);
+    }
+    assert_eq!(ingresses, Vec::<Value>::new());
+    all
+}
+
+/// Returns `objects` as the API server stores them: with a uid, and Services with a cluster IP.
+fn stored(mut objects: Vec<Value>) -> Vec<Value> {
+    for object in &mut objects {
         object["metadata"]["uid"] = format!("uid of {}", object["metadata"]["name"].as_str().unwrap()).into();
         if object["kind"] == "Service" {
             object["spec"]["clusterIP"] = "10.0.0.1".into();
         }
     }
-    made
+    objects
 }
 
 fn auxiliary(objects: &[Value]) -> AuxiliaryObjects {

@@ -159,6 +159,7 @@ async fn make(
         namespace: &namespace,
         owner: &uid,
         extensions: &context.setup.policy.extensions,
+        pod: None,
         in_flight: &InFlight::default(),
     };
     for object in objects {

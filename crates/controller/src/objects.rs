@@ -2,7 +2,7 @@
 //! waits for an object that does not exist. Each creation can be repeated, because the names are derived from the run.
 
 use super::calls::{Calls, Metadata, only};
-use api::{ObjectKey, ObjectKind, SparkApplication, names::label};
+use api::{Lenient, ObjectKey, ObjectKind, SparkApplication, names::label};
 use backon::{ExponentialBuilder, Retryable};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -10,6 +10,7 @@ use kube::{Client, Resource, ResourceExt, core::Status};
 use plan::extension::{Extensions, Obstacle};
 use serde_json::Value;
 use std::time::Duration;
+use submission::content;
 use tokio::{
     sync::Mutex,
     time::{Instant, sleep},
@@ -76,6 +77,8 @@ pub(super) struct Maker<'a> {
     pub owner: &'a str,
     /// The extensions, one of which may add advice to the error if an object cannot be created.
     pub extensions: &'a Extensions,
+    /// The pod that needs the objects; `None` if it exists already, so that its objects are left as they are.
+    pub pod: Option<&'a Encoded>,
     pub in_flight: &'a InFlight,
 }
 
@@ -122,10 +125,12 @@ impl Maker<'_> {
         with_retries(&calls.request.url_path, create).await
     }
 
-    /// Whether the object with the child's name is from an earlier attempt of the same run. An object of another run, which
-    /// was never recorded, or of a deleted application that had the same name, is deleted by this function, and the caller
-    /// has to create the child again. A PersistentVolumeClaim may belong to any owner and is used as it is.
-    async fn exists_for_run(&self, Encoded { child, run, .. }: &Encoded) -> Result<bool, Error> {
+    /// Whether the object with the child's name is from an earlier attempt of the same run. Any other object is deleted by
+    /// this function, and the caller has to create the child again: an object of another run, which was never recorded, or
+    /// of a deleted application that had the same name, and one with another content, which another version of the operator
+    /// has created, or somebody else in its place. A PersistentVolumeClaim may belong to any owner and is used as it is.
+    async fn exists_for_run(&self, object: &Encoded) -> Result<bool, Error> {
+        let Encoded { child, run, .. } = object;
         if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
             return Ok(true);
         }
@@ -135,7 +140,8 @@ impl Maker<'_> {
             return Ok(false);
         };
         if is_owned(&there, self.owner) {
-            if there.labels().get(label::SUBMISSION_ID) == run.as_ref() {
+            let is_of_run = there.labels().get(label::SUBMISSION_ID) == run.as_ref();
+            if is_of_run && (self.has_content(&calls, object).await? || self.has_pod().await?) {
                 return Ok(true);
             }
         } else if !self.is_of_predecessor(&there).await? {
@@ -146,6 +152,38 @@ impl Maker<'_> {
             Err(kube::Error::Api(status)) if status.is_conflict() => Ok(false),
             deleted => deleted.map(|()| false).map_err(|error| self.failed("delete", child, &error)),
         }
+    }
+
+    /// Whether the object with the child's name has the content of the child, if its kind is one that is compared.
+    async fn has_content(&self, calls: &Calls<'_>, object: &Encoded) -> Result<bool, Error> {
+        let Encoded { child, body, .. } = object;
+        if !content::is_compared(&child.kind.kind) {
+            return Ok(true);
+        }
+        match with_retries(&child.name, || calls.get::<Lenient<Value>>(&child.name)).await {
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(false),
+            Err(error) => Err(self.failed("read", child, &error)),
+            Ok(Lenient(there)) => {
+                let wanted: Value = serde_json::from_slice(body).expect("it was JSON before");
+                // An object that cannot be read was not created by the operator, or is larger than most.
+                let is_same = there.is_ok_and(|there| content::is_same(&there, &wanted));
+                if !is_same {
+                    warn!(kind = %child.kind, name = child.name, "an object of the run has another content");
+                }
+                Ok(is_same)
+            }
+        }
+    }
+
+    /// Whether another attempt of the same run has created the pod. That pod may run with the objects as they are.
+    async fn has_pod(&self) -> Result<bool, Error> {
+        let Some(Encoded { child, run, .. }) = self.pod else { return Ok(true) };
+        let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
+        let there = with_retries(&child.name, || calls.metadata(&child.name)).await;
+        let there = there.map_err(|error| self.failed("read", child, &error))?;
+        Ok(there.is_some_and(|there| {
+            is_owned(&there, self.owner) && there.labels().get(label::SUBMISSION_ID) == run.as_ref()
+        }))
     }
 
     /// Whether an object belongs to an application that was deleted, and whose name this application has now. Kubernetes
@@ -284,4 +322,117 @@ pub(super) fn in_words(
         error => error.to_string(),
     };
     format!("failed to {what} {child}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::api_server;
+    use parking_lot::Mutex;
+    use serde_json::json;
+    use std::sync::Arc;
+
+    /// Returns an object of the application `pi` and its run `a`.
+    fn object(kind: &str, mut fields: Value) -> Value {
+        fields["apiVersion"] = "v1".into();
+        fields["kind"] = kind.into();
+        fields["metadata"] = json!({
+            "name": "pi", "uid": "1", "labels": {label::SUBMISSION_ID: "a"},
+            "ownerReferences": [{
+                "apiVersion": "sparkoperator.k8s.io/v1beta2", "kind": "SparkApplication", "name": "pi", "uid": "of-pi",
+            }],
+        });
+        fields
+    }
+
+    /// Returns the ConfigMap of a driver with this jar that is submitted at this second.
+    fn config_map(jar: &str, second: u8) -> Value {
+        let properties = format!(
+            "#Java properties\n#Thu Nov 05 02:37:{second} UTC 2026\nspark.app.submitTime=17938462640{second}\nspark.jars={jar}\n"
+        );
+        object("ConfigMap", json!({"immutable": true, "data": {"spark.properties": properties}}))
+    }
+
+    /// Creates `wanted` in a namespace with the object `there`, and with the pod of the run if `has_pod`. If `is_fought`, an
+    /// object that is deleted is there again at once. Returns whether `wanted` was created, or why neither was used, and the
+    /// number of requests.
+    async fn is_created(
+        wanted: &Value,
+        there: &Value,
+        has_pod: bool,
+        is_fought: bool,
+    ) -> (Result<bool, String>, usize) {
+        let pod = object("Pod", json!({}));
+        let state = Arc::new(Mutex::new((Some(there.clone()), 0)));
+        let (shared, present_pod) = (Arc::clone(&state), has_pod.then(|| pod.clone()));
+        let client = api_server(move |request| {
+            let (shared, pod) = (Arc::clone(&shared), present_pod.clone());
+            async move {
+                let (method, is_pod) = (request.method().clone(), request.uri().path().contains("/pods/"));
+                let body = request.into_body().collect_bytes().await.unwrap();
+                let refused = |code: u16, reason: &str| {
+                    (code, json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code}))
+                };
+                let (stored, requests) = &mut *shared.lock();
+                *requests += 1;
+                match (method.as_str(), stored.is_some()) {
+                    ("POST", true) => return refused(409, "AlreadyExists"),
+                    ("POST", false) => *stored = Some(serde_json::from_slice(&body).unwrap()),
+                    ("DELETE", _) if !is_fought => *stored = None,
+                    _ => {}
+                }
+                let found = if is_pod { pod } else { stored.clone() };
+                found.map_or_else(|| refused(404, "NotFound"), |found| (200, found))
+            }
+        });
+        let (extensions, in_flight, pod) = (Extensions::default(), InFlight::default(), Encoded::of(&pod));
+        let maker = Maker {
+            client: &client,
+            namespace: "ours",
+            owner: "of-pi",
+            extensions: &extensions,
+            pod: Some(&pod),
+            in_flight: &in_flight,
+        };
+        let made = maker.make(&Encoded::of(wanted)).await.map_err(|error| error.to_string());
+        let (stored, requests) = &*state.lock();
+        (made.map(|()| stored.as_ref() != Some(there)), *requests)
+    }
+
+    /// In an earlier version, whoever could create ConfigMaps could have code of their own run by a driver: the names, the
+    /// owner and the submission id of the next run can be computed from the application.
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_was_created_in_advance_is_used_only_if_it_has_the_content_of_ours() {
+        let service = |spec: Value| object("Service", json!({"spec": spec}));
+        let ports = |port: i32| json!([{"name": "ui", "port": port, "targetPort": port, "protocol": "TCP"}]);
+        let wanted =
+            service(json!({"clusterIP": "None", "ports": [{"name": "ui", "port": 1, "targetPort": 1}]}));
+        let stored = |port: i32| {
+            service(json!({
+                "clusterIP": "None", "clusterIPs": ["None"], "type": "ClusterIP", "sessionAffinity": "None",
+                "internalTrafficPolicy": "Cluster", "ports": ports(port),
+            }))
+        };
+        let (ours, forged) = (config_map("ours.jar", 44), config_map("forged.jar", 44));
+        for (wanted, there, has_pod, is_replaced) in [
+            (&ours, &config_map("ours.jar", 11), false, false),
+            (&ours, &forged, false, true),
+            // The pod of the run was created after its objects.
+            (&ours, &forged, true, false),
+            (&wanted, &stored(1), false, false),
+            (&wanted, &stored(2), false, true),
+        ] {
+            let (made, _) = is_created(wanted, there, has_pod, false).await;
+            assert_eq!(made, Ok(is_replaced), "{there}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_is_forged_again_and_again_fails_the_submission() {
+        let (made, requests) =
+            is_created(&config_map("ours.jar", 44), &config_map("forged.jar", 44), false, true).await;
+        assert_eq!(made, Err("ConfigMap pi of an earlier run is still being deleted".to_owned()));
+        // To create, to read the metadata, the object and the pod, and to delete.
+        assert_eq!(requests, 5 * TRIES);
+    }
 }

@@ -177,7 +177,8 @@ impl Submitter {
         if let Some(reason) = fallback {
             metrics.fallbacks.get_or_create(&[("reason", reason.as_str())]).inc();
         }
-        let maker = Maker { client, namespace, owner: uid, extensions: &policy.extensions, in_flight };
+        let (extensions, pod) = (&policy.extensions, &pod);
+        let maker = Maker { client, namespace, owner: uid, extensions, pod: Some(pod), in_flight };
         let make = async {
             if let Some(webhook_probe) = &self.webhook_probe {
                 webhook_probe.reached(namespace).await;
@@ -189,10 +190,10 @@ impl Submitter {
                 maker.make(&Encoded::of(&copy)).await?;
             }
             if submitter == Kind::Native {
-                maker.make_driver(&pod).await
+                maker.make_driver(pod).await
             } else {
                 // A submission pod of this run may exist already, in any state: that pod is used.
-                maker.make(&pod).await
+                maker.make(pod).await
             }
         };
         let progress = match self.slots.within(namespace, || measured.begun(), make).await {

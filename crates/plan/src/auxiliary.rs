@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
-use submission::exposure::{ExposedPort, Exposure, addresses, ingress, others, ui, wanted};
+use submission::exposure::{ExposedPort, Exposure, addresses, backend, ingress, others, ui, wanted};
 
 /// One effect for which nothing waits. Each effect can be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,6 +218,13 @@ impl View<'_> {
         let unwanted = unwanted.map(|object| &object.child).filter(|child| is_due(child)).cloned();
         let mut actions: Vec<_> = unwanted.map(AuxiliaryAction::Delete).collect();
         let all: BTreeMap<_, _> = self.there().map(|object| (&object.child, object)).collect();
+        // Somebody else may have a Service of the name, and an Ingress would lead to it.
+        let has_backend = |ingress: &Value| {
+            backend(ingress).is_none_or(|name| {
+                let service = ObjectKind::SERVICE.named(name);
+                all.contains_key(&service) || seen.has_made(&service, status)
+            })
+        };
         let wanted = || wanted(self.application, status, admins).into_iter().chain(of_extensions);
         for object in state.is_followed().then(wanted).into_iter().flatten() {
             let Some(child) = ObjectKey::of(&object) else { continue };
@@ -225,7 +232,7 @@ impl View<'_> {
                 _ if !is_of_core(&child.kind) && seen.unwatched.contains(&child.kind) => None,
                 Some(there) if there.terminating => None,
                 Some(there) => mend(&object, there, &self.policy.extensions).map(AuxiliaryAction::Mend),
-                None if seen.has_made(&child, status) => None,
+                None if seen.has_made(&child, status) || !has_backend(&object) => None,
                 None => Some(AuxiliaryAction::Make(object)),
             };
             actions.extend(next.filter(|_| is_due(&child)));

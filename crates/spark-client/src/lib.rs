@@ -81,7 +81,7 @@ pub use names::{possible_children, template_config_map};
 pub use not_native::{NotNative, Reason};
 pub use pod::place;
 pub use properties_file::{keys_alone, read_properties, trimmed};
-pub use properties_text::{file_text, properties_beside_file};
+pub use properties_text::{file_text, properties_beside_file, without_times};
 pub use resources::set_resources;
 use serde_json::Value;
 pub use settings::{IN_CLUSTER, belongs, is_setting, settings};

@@ -2,7 +2,7 @@
 //! `--properties-file` of `spark-submit`. Values that `spark-submit` would read differently from that file are passed
 //! as arguments instead.
 
-use super::properties_file::trimmed;
+use super::{properties_file::trimmed, submit_conf::SUBMIT_TIME};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -17,6 +17,25 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
             .expect("writing to a String cannot fail");
         text
     })
+}
+
+/// Returns the text of the driver's `spark.properties` without the time of the submission, in which two attempts to
+/// submit a run differ: without the date in the second comment, and without the value of `spark.app.submitTime`. They
+/// are left out only if they consist of letters, digits, blanks and colons, so that they cannot contain anything else
+/// that Java would read.
+pub fn without_times(text: &str) -> String {
+    let is_time = |rest: &str| rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | ':'));
+    // A comment never continues on the next line, so the second line of such a text is a line of its own.
+    let has_date = text.starts_with('#');
+    let without_time = |(number, line): (usize, &str)| {
+        let (begin, rest) = match line.split_once('=') {
+            Some((key, value)) if key == SUBMIT_TIME => (key, value),
+            _ if number == 1 && has_date && line.starts_with('#') => line.split_at(1),
+            _ => return line.to_owned(),
+        };
+        if is_time(rest) { begin.to_owned() } else { line.to_owned() }
+    };
+    text.split('\n').enumerate().map(without_time).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns the text of a `--properties-file`, in UTF-8, the encoding in which Spark reads it.
@@ -81,7 +100,7 @@ fn escaped(text: &str, is_key: bool, syntax: &[char]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{properties_beside_file, text};
+    use super::{properties_beside_file, text, without_times};
     use std::collections::BTreeMap;
 
     /// Linux does not start a program with an argument of more than 128 KiB (Kubeflow issue 433).
@@ -111,5 +130,23 @@ mod tests {
              spark.b\\ k\\:e\\=y\\#\\!=\\  two lead, one trails \n\
              spark.c=\n"
         );
+    }
+
+    /// Otherwise a text could have properties that count as the time.
+    #[test]
+    fn only_times_are_left_out_of_properties() {
+        let of = |date: &str, time: &str| format!("#of a\n#{date}\nspark.app.submitTime={time}\nspark.a=b\n");
+        let first = without_times(&of("Thu Nov 05 02:37:44 UTC 2026", "1793846264000"));
+        assert_eq!(first, without_times(&of("Fri Nov 06 00:00:00 UTC 2026", "1793923200000")));
+        for (date, time) in [
+            ("Thu\rspark.b=c", "1"),
+            ("Thu\nspark.b=c", "1"),
+            ("Thu", "1\rspark.b=c"),
+            ("Thu", "1\nspark.b=c"),
+            ("Thu", "1\\"),
+        ] {
+            assert_ne!(first, without_times(&of(date, time)), "{date} {time}");
+        }
+        assert_eq!(without_times("spark.a=\\\n#1\n"), "spark.a=\\\n#1\n", "the second line is no comment");
     }
 }

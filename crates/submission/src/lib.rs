@@ -5,6 +5,7 @@
 //! an earlier one.
 
 mod allocation;
+pub mod content;
 pub mod digest;
 pub mod executor_template;
 pub mod exposure;

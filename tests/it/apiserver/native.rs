@@ -4,7 +4,7 @@ use super::{lifecycle, proxy::Held};
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
 
-/// An operator is killed while it creates the objects of three drivers, and another one continues.
+/// An operator is killed while it creates the objects of four drivers, and another one continues.
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator() {
@@ -12,6 +12,7 @@ async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator(
     let claim = lost.beside("native-claim").await;
     let foreign = lost.beside("native-foreign").await;
     let edited = lost.beside("native-edited").await;
+    let forged = lost.beside("native-forged").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&lost).through(&proxy).start().await;
     a_request_with_a_lost_reply_is_retried_and_finds_its_object(&lost, &proxy).await;
@@ -22,10 +23,12 @@ async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator(
         hold("/native-claim/pods", Moment::Before),
         hold("/native-foreign/services", Moment::After),
         hold("/native-edited/pods", Moment::After),
+        hold("/native-forged/pods", Moment::Before),
     ];
     claim.apply(&with_a_claim());
     foreign.apply(&application("pi"));
     edited.apply(&application("pi"));
+    forged.apply(&application("pi"));
     let mut held = Vec::new();
     for trap in traps {
         held.push(trap.caught().await);
@@ -33,6 +36,7 @@ async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator(
     operator.kill();
     held.into_iter().for_each(Held::close);
     let service = no_longer_ours(&foreign).await;
+    let [forgery, service_of_driver] = with_a_forged_config_map(&forged).await;
     let mut edit = application("pi");
     edit["spec"]["arguments"] = json!(["5"]);
     edited.apply(&edit);
@@ -41,7 +45,8 @@ async fn each_object_is_created_once_despite_lost_replies_and_a_killed_operator(
     a_claim_and_a_network_policy_exist_as_long_as_the_run(&claim).await;
     a_foreign_object_with_the_name_of_a_child_is_left_alone(&foreign, &service).await;
     an_edit_during_an_interrupted_submission_leaves_no_old_objects(&edited).await;
-    assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(2.0));
+    a_forged_object_is_replaced_and_the_others_are_kept(&forged, &forgery, &service_of_driver).await;
+    assert_eq!(operator.metric(&submissions("succeeded")).await, Ok(3.0));
 }
 
 /// Returns an application whose driver has a PersistentVolumeClaim that Spark generates, and the NetworkPolicy of all drivers
@@ -215,6 +220,40 @@ async fn a_foreign_object_with_the_name_of_a_child_is_left_alone(namespace: &Nam
     assert_eq!(namespace.pod("pi-driver").await, None);
     let services = namespace.list::<Service>().await;
     assert_eq!(services.iter().map(|service| &service["metadata"]["name"]).collect::<Vec<_>>(), [name]);
+}
+
+/// Replaces the driver's ConfigMap, which the killed operator has created, with one that has the same owner and labels, but
+/// other properties. Returns that ConfigMap and the driver's Service.
+async fn with_a_forged_config_map(namespace: &Namespace) -> [Value; 2] {
+    let mut config_maps = namespace.list::<ConfigMap>().await;
+    config_maps.retain(|config_map| config_map["data"]["spark.properties"].is_string());
+    let [config_map] = &mut config_maps[..] else { panic!("one ConfigMap of the driver") };
+    let metadata = ["name", "labels", "ownerReferences"];
+    config_map["metadata"].as_object_mut().unwrap().retain(|field, _| metadata.contains(&field.as_str()));
+    config_map["apiVersion"] = "v1".into();
+    config_map["kind"] = "ConfigMap".into();
+    let properties = config_map["data"]["spark.properties"].as_str().unwrap();
+    config_map["data"]["spark.properties"] = format!("{properties}spark.jars=forged.jar\n").into();
+    namespace.delete::<ConfigMap>(config_map["metadata"]["name"].as_str().unwrap()).await;
+    let forgery = namespace.create::<ConfigMap>(config_map).await;
+    let [service] = &namespace.driver_services().await[..] else { panic!("one Service") };
+    [forgery, service.clone()]
+}
+
+/// In an earlier version, the driver got the forged properties.
+async fn a_forged_object_is_replaced_and_the_others_are_kept(
+    namespace: &Namespace,
+    forgery: &Value,
+    service: &Value,
+) {
+    let submitted = namespace.reaches("pi", "SUBMITTED").await;
+    let driver = namespace.pod("pi-driver").await.unwrap();
+    is_whole(namespace, &submitted, &driver).await;
+    let config_map = namespace.get::<ConfigMap>(forgery["metadata"]["name"].as_str().unwrap()).await.unwrap();
+    assert_ne!(config_map["metadata"]["uid"], forgery["metadata"]["uid"]);
+    assert!(!config_map["data"]["spark.properties"].as_str().unwrap().contains("forged.jar"), "{config_map}");
+    assert_eq!(namespace.driver_services().await, [service.clone()]);
+    completes(namespace).await;
 }
 
 /// The first run is never recorded, and a run of the edited application takes its place.

@@ -9,7 +9,7 @@ use crate::{Context, digest::md5_hex};
 use api::{LONGEST_LABEL, PortExposure, SparkApplication, conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
-pub use service_and_ingress::{addresses, ingress, wanted};
+pub use service_and_ingress::{addresses, backend, ingress, wanted};
 use spark_client::Conf;
 use std::{borrow::Cow, collections::BTreeMap};
 pub use url_format::{Url, UrlFormat, Variables};

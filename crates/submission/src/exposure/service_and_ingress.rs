@@ -78,6 +78,11 @@ pub fn ingress(
     })))
 }
 
+/// Returns the name of the Service to which an Ingress of the operator leads; `None` for an object of another kind.
+pub fn backend(object: &Value) -> Option<&str> {
+    object["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]["name"].as_str()
+}
+
 /// Returns the URLs of an Ingress without their scheme: each host with a path, as in `ui.example.com/team-a/pi`. The
 /// object may be a merge patch.
 pub fn addresses<'a>(ingress: &'a Value) -> Vec<String> {

@@ -111,13 +111,15 @@ async fn an_object_that_cannot_be_created_gets_one_event(namespace: &Namespace) 
     let pi = running(namespace, "pi", 1).await;
     assert_eq!(pi["status"]["driverInfo"], json!({"podName": "pi-driver"}));
     reported(namespace, "Service pi-ui-svc already exists and is not this application's: delete it; ").await;
-    reported(namespace, "failed to create Ingress pi-ui-ingress: ").await;
+    namespace.apply(&application("lone", &json!({})));
+    running(namespace, "lone", 1).await;
+    reported(namespace, "failed to create Ingress lone-ui-ingress: ").await;
     reported(namespace, "no ingresses today").await;
-    let address = "ui.example.com/not-exposed/pi";
+    let address = "ui.example.com/not-exposed/lone";
     let ports = json!([{"servicePort": 8080, "servicePortName": "api", "ingressURLFormat": address}]);
     namespace.apply(&application("twin", &json!({"driverIngressOptions": ports})));
     running(namespace, "twin", 1).await;
-    reported(namespace, &format!("{address} is the address of application pi in namespace not-exposed: "))
+    reported(namespace, &format!("{address} is the address of application lone in namespace not-exposed: "))
         .await;
     namespace.completes("pi").await;
     assert_eq!(namespace.get::<Service>("pi-ui-svc").await, before, "the other Service is left alone");
@@ -137,10 +139,13 @@ async fn an_object_that_cannot_be_created_gets_one_event(namespace: &Namespace) 
         })
         .await;
     let events = namespace.events().await;
-    let auxiliary = events
-        .iter()
-        .filter(|event| event[1] == "SparkApplicationAuxiliaryFailed" && event[3].contains("pi-ui-"));
-    assert_eq!(auxiliary.count(), 2, "{events:?}");
+    let auxiliary = |of: &str| {
+        let mut auxiliary: Vec<_> = events.iter().map(|[_, reason, _, note]| (reason, note)).collect();
+        auxiliary.retain(|(reason, note)| *reason == "SparkApplicationAuxiliaryFailed" && note.contains(of));
+        auxiliary.len()
+    };
+    assert_eq!((auxiliary("lone-ui-"), auxiliary("pi-ui-")), (1, 1), "{events:?}");
+    assert_eq!(auxiliary("pi-ui-ingress"), 0, "no Ingress may lead to the other Service: {events:?}");
 }
 
 async fn an_object_that_cannot_be_deleted_gets_an_event_and_is_retried(
@@ -191,9 +196,9 @@ async fn an_operator_without_ingresses_runs_applications_and_sends_an_event() {
     {
         let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
         namespace.apply(&application("absent", &json!({})));
-        ended(&namespace, "absent", 1, 0).await;
-        namespace.reaches("absent", "COMPLETED").await;
+        running(&namespace, "absent", 1).await;
         reported(&namespace, "failed to create Ingress absent-ui-ingress: ").await;
+        namespace.completes("absent").await;
         let unwatched = |line: &&str| line.contains("not watched");
         assert_eq!(operator.log().lines().filter(unwatched).count(), 1);
     }
@@ -208,13 +213,13 @@ async fn an_operator_without_ingresses_runs_applications_and_sends_an_event() {
     let operator = Operator::with(&namespace).argument(BY_PATH).spawn();
     is_not_ready(&operator, "permissions", &["the operator's account may not ", "watch ingresses"]).await;
     namespace.apply(&application("forbidden", &json!({})));
-    ended(&namespace, "forbidden", 1, 0).await;
-    namespace.reaches("forbidden", "COMPLETED").await;
+    running(&namespace, "forbidden", 1).await;
     reported(
         &namespace,
         "failed to create Ingress forbidden-ui-ingress: ingresses.networking.k8s.io is forbidden",
     )
     .await;
+    namespace.completes("forbidden").await;
 }
 
 /// Waits until the web UI of the application has a Service and an Ingress.
