@@ -404,13 +404,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_object_that_was_created_in_advance_is_used_only_if_it_has_the_content_of_ours() {
         let service = |spec: Value| object("Service", json!({"spec": spec}));
-        let ports = |port: i32| json!([{"name": "ui", "port": port, "targetPort": port, "protocol": "TCP"}]);
-        let wanted =
-            service(json!({"clusterIP": "None", "ports": [{"name": "ui", "port": 1, "targetPort": 1}]}));
-        let stored = |port: i32| {
+        let wanted = service(json!({"clusterIP": "None", "selector": {"spark-app-selector": "a"}}));
+        let stored = |selected: &str| {
             service(json!({
                 "clusterIP": "None", "clusterIPs": ["None"], "type": "ClusterIP", "sessionAffinity": "None",
-                "internalTrafficPolicy": "Cluster", "ports": ports(port),
+                "internalTrafficPolicy": "Cluster", "selector": {"spark-app-selector": selected},
             }))
         };
         let (ours, forged) = (config_map("ours.jar", 44), config_map("forged.jar", 44));
@@ -419,8 +417,8 @@ mod tests {
             (&ours, &forged, false, true),
             // The pod of the run was created after its objects.
             (&ours, &forged, true, false),
-            (&wanted, &stored(1), false, false),
-            (&wanted, &stored(2), false, true),
+            (&wanted, &stored("a"), false, false),
+            (&wanted, &stored("b"), false, true),
         ] {
             let (made, _) = is_created(wanted, there, has_pod, false).await;
             assert_eq!(made, Ok(is_replaced), "{there}");

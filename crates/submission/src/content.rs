@@ -2,167 +2,61 @@
 //! follow from facts that other users can read, so whoever may create such objects can create one in advance. Its
 //! content decides whether a run uses it.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use spark_client::without_times;
 
-/// The key of Spark's properties in a ConfigMap, as a JSON pointer.
-const PROPERTIES: &str = "/data/spark.properties";
-/// The families of the IP addresses of a Service, as a JSON pointer.
-const IP_FAMILIES: &str = "/spec/ipFamilies";
-
-/// Whether objects of this kind are compared. All others are used as they are: the API server and other programs change
-/// their specs.
+/// Whether objects of this kind are compared: those from which the driver's configuration comes, and by which executors
+/// find the driver. Whoever may create a NetworkPolicy can also add one of another name, and the operator has no rights on
+/// Secrets.
 pub fn is_compared(kind: &str) -> bool {
-    ["ConfigMap", "Secret", "Service", "NetworkPolicy"].contains(&kind)
+    ["ConfigMap", "Service"].contains(&kind)
 }
 
-/// Whether the object `there` has the content of `wanted`, an object of a kind that is compared: the same fields, except the
-/// metadata and the status. The defaults of the API server and the time of the submission do not count, because two
-/// attempts to submit a run differ in them.
+/// Whether the object `there` has the content of `wanted`, an object of a kind that is compared. The time of the
+/// submission does not count, because two attempts to submit a run differ in it.
 pub fn is_same(there: &Value, wanted: &Value) -> bool {
-    let kind = wanted["kind"].as_str().unwrap_or_default();
-    let (mut there, wanted) = (content(kind, there), content(kind, wanted));
-    // In a cluster with both families, the API server adds the second one, unless the policy is SingleStack.
-    let families = wanted.pointer(IP_FAMILIES).and_then(Value::as_array);
-    let all = there.pointer_mut(IP_FAMILIES).and_then(Value::as_array_mut);
-    if let (Some(all), Some(families)) = (all, families) {
-        all.truncate(families.len());
-    }
-    there == wanted
+    content(there) == content(wanted)
 }
 
-/// Returns the fields of an object of this kind that are compared, with the API server's defaults for those that it does
-/// not have.
-fn content(kind: &str, object: &Value) -> Value {
-    let mut content = object.clone();
-    if let Some(fields) = content.as_object_mut() {
-        fields.retain(|field, _| !["apiVersion", "kind", "metadata", "status"].contains(&field.as_str()));
+/// Returns the data of a ConfigMap, and which pods a Service leads to. The other fields of a Service have defaults of the
+/// API server, and without its pods none of them leads anywhere.
+fn content(object: &Value) -> [Value; 7] {
+    let mut data = object["data"].clone();
+    if let Some(Value::String(text)) = data.get_mut("spark.properties") {
+        *text = without_times(text);
     }
-    let (at, defaults) = match kind {
-        "ConfigMap" => ("", json!({"immutable": false})),
-        "Secret" => ("", json!({"immutable": false, "type": "Opaque"})),
-        "NetworkPolicy" => ("/spec", json!({"policyTypes": ["Ingress"]})),
-        "Service" => {
-            let of_service = json!({
-                "type": "ClusterIP", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster",
-                // The Service of a driver has no cluster IP.
-                "clusterIPs": ["None"],
-                // The API server omits the field if it is false.
-                "publishNotReadyAddresses": false,
-            });
-            ("/spec", of_service)
-        }
-        _ => ("", json!({})),
-    };
-    set_defaults(content.pointer_mut(at), defaults);
-    let ports = content.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
-    for port in ports.into_iter().flatten() {
-        set_defaults(Some(port), json!({"protocol": "TCP"}));
-    }
-    if let Some(properties) = content.pointer_mut(PROPERTIES)
-        && let Some(text) = properties.as_str().map(without_times)
-    {
-        *properties = text.into();
-    }
-    content
-}
-
-/// Adds those of `defaults` that `object` does not have.
-fn set_defaults(object: Option<&mut Value>, defaults: Value) {
-    if let (Some(Value::Object(fields)), Value::Object(defaults)) = (object, defaults) {
-        for (field, value) in defaults {
-            fields.entry(field).or_insert(value);
-        }
-    }
+    let spec = |field: &str| object["spec"][field].clone();
+    let (immutable, binary) = (object["immutable"].clone(), object["binaryData"].clone());
+    [data, binary, immutable, spec("selector"), spec("clusterIP"), spec("externalName"), spec("externalIPs")]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Returns an object as the operator creates it, and as the API server stores it.
-    fn stored(kind: &str) -> [Value; 2] {
-        let wanted = match kind {
-            "ConfigMap" => json!({"immutable": true, "data": {"spark.properties": "#a\n#1\nspark.a=b\n"}}),
-            "Secret" => json!({"immutable": true, "data": {"oauth-token": "YQ=="}}),
-            "Service" => json!({"spec": {
-                "clusterIP": "None", "ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv4"],
-                "publishNotReadyAddresses": false, "selector": {"spark-role": "driver"},
-                "ports": [{"name": "spark-ui", "port": 4040, "targetPort": 4040}],
-            }}),
-            _ => json!({"spec": {
-                "podSelector": {"matchLabels": {"spark-role": "executor"}},
-                "ingress": [{"from": [{"podSelector": {"matchLabels": {"spark-app-selector": "a"}}}]}],
-            }}),
-        };
-        let mut stored = wanted.clone();
-        match kind {
-            "ConfigMap" => stored["data"]["spark.properties"] = "#a\n#2\nspark.a=b\n".into(),
-            "Secret" => stored["type"] = "Opaque".into(),
-            "Service" => {
-                stored["status"] = json!({"loadBalancer": {}});
-                stored["spec"]["ports"][0]["protocol"] = "TCP".into();
-                let spec = stored["spec"].as_object_mut().unwrap();
-                spec.remove("publishNotReadyAddresses");
-                for (field, value) in [
-                    ("clusterIPs", json!(["None"])),
-                    ("internalTrafficPolicy", "Cluster".into()),
-                    ("ipFamilies", json!(["IPv4", "IPv6"])),
-                    ("sessionAffinity", "None".into()),
-                    ("type", "ClusterIP".into()),
-                ] {
-                    spec.insert(field.to_owned(), value);
-                }
-            }
-            _ => stored["spec"]["policyTypes"] = json!(["Ingress"]),
-        }
-        [wanted, stored].map(|mut object| {
-            object["kind"] = kind.into();
-            object
-        })
-    }
+    use serde_json::json;
 
     #[test]
-    fn what_the_api_server_adds_and_the_time_are_no_other_content() {
-        for kind in ["ConfigMap", "Secret", "Service", "NetworkPolicy"] {
-            let [wanted, mut there] = stored(kind);
-            there["metadata"] = json!({"uid": "1", "annotations": {"a": "b"}});
-            assert!(is_compared(kind) && is_same(&there, &wanted), "{there}");
-        }
-        assert!(!is_compared("Pod"));
-    }
-
-    #[test]
-    fn any_other_difference_is_another_content() {
-        for (kind, field, value) in [
-            ("ConfigMap", "/data/spark.properties", json!("#a\n#2\nspark.a=c\n")),
-            ("ConfigMap", "/data", json!({})),
-            ("ConfigMap", "/immutable", json!(false)),
-            ("Secret", "/data/oauth-token", json!("Yg==")),
-            ("Secret", "/type", json!("kubernetes.io/tls")),
-            ("Service", "/spec/clusterIP", json!("10.0.0.1")),
-            ("Service", "/spec/ipFamilies", json!(["IPv6", "IPv4"])),
-            ("Service", "/spec/ports", json!([])),
-            ("Service", "/spec/ports/0/targetPort", json!(1)),
-            ("Service", "/spec/selector/spark-role", json!("executor")),
-            ("NetworkPolicy", "/spec/ingress/0", json!({})),
-            ("NetworkPolicy", "/spec/policyTypes", json!(["Ingress", "Egress"])),
+    fn what_the_api_server_adds_and_the_time_are_no_other_content_and_all_else_is() {
+        let config_map = json!({"immutable": true, "data": {"spark.properties": "#a\n#1\nspark.a=b\n"}});
+        let service = json!({"spec": {"clusterIP": "None", "selector": {"spark-role": "driver"}}});
+        for (wanted, field, value, is_content) in [
+            (&config_map, "/data/spark.properties", json!("#a\n#2\nspark.a=b\n"), false),
+            (&config_map, "/metadata", json!({"annotations": {"a": "b"}}), false),
+            (&config_map, "/data/spark.properties", json!("#a\n#2\nspark.a=c\n"), true),
+            (&config_map, "/data/a", json!(""), true),
+            (&config_map, "/binaryData", json!({"a": "YQ=="}), true),
+            (&config_map, "/immutable", json!(false), true),
+            (&service, "/spec/internalTrafficPolicy", json!("Cluster"), false),
+            (&service, "/spec/clusterIP", json!("10.0.0.1"), true),
+            (&service, "/spec/externalIPs", json!(["10.0.0.1"]), true),
+            (&service, "/spec/externalName", json!("a"), true),
+            (&service, "/spec/selector/a", json!("b"), true),
         ] {
-            let [wanted, mut there] = stored(kind);
-            *there.pointer_mut(field).unwrap() = value;
-            assert!(!is_same(&there, &wanted), "{there}");
+            let mut there = wanted.clone();
+            let (parent, field) = field.rsplit_once('/').unwrap();
+            there.pointer_mut(parent).unwrap()[field] = value;
+            assert_eq!(is_same(&there, wanted), !is_content, "{there}");
         }
-        for (kind, at, field, value) in [
-            ("ConfigMap", "", "binaryData", json!({"a": "YQ=="})),
-            ("ConfigMap", "/data", "a", json!("")),
-            ("Service", "/spec", "externalIPs", json!(["10.0.0.1"])),
-            ("Service", "/spec/ports/0", "nodePort", json!(1)),
-            ("Service", "/spec/selector", "a", json!("b")),
-            ("NetworkPolicy", "/spec/ingress/0/from/0", "namespaceSelector", json!({})),
-        ] {
-            let [wanted, mut there] = stored(kind);
-            there.pointer_mut(at).unwrap()[field] = value;
-            assert!(!is_same(&there, &wanted), "{there}");
-        }
+        assert!(is_compared("ConfigMap") && is_compared("Service") && !is_compared("Pod"));
     }
 }

@@ -3,6 +3,7 @@
 use super::{lifecycle, proxy::Held};
 use crate::apiserver::prelude::*;
 use k8s_openapi::api::{core::v1::PersistentVolumeClaim, networking::v1::NetworkPolicy};
+use std::slice;
 
 /// An operator is killed while it creates the objects of four drivers, and another one continues.
 #[tokio::test]
@@ -252,7 +253,7 @@ async fn a_forged_object_is_replaced_and_the_others_are_kept(
     let config_map = namespace.get::<ConfigMap>(forgery["metadata"]["name"].as_str().unwrap()).await.unwrap();
     assert_ne!(config_map["metadata"]["uid"], forgery["metadata"]["uid"]);
     assert!(!config_map["data"]["spark.properties"].as_str().unwrap().contains("forged.jar"), "{config_map}");
-    assert_eq!(namespace.driver_services().await, [service.clone()]);
+    assert_eq!(namespace.driver_services().await, slice::from_ref(service));
     completes(namespace).await;
 }
 
