@@ -97,7 +97,21 @@ fn the_alert_on_a_missing_operator_ignores_processes_that_drive_no_applications(
         rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap());
     let down = all.find(|rule| rule["alert"] == "SparkOperatorDown").unwrap();
     let used = metrics_in(down["expr"].as_str().unwrap());
-    assert_eq!(used, ["leader_election_master_status".to_owned()].into());
+    assert_eq!(
+        used,
+        ["leader_election_master_status", "spark_operator_build_info"].map(str::to_owned).into()
+    );
+}
+
+/// In an earlier version, the alert on a missing operator was silent while any operator in Go was scraped, and the one on
+/// failed requests counted the requests of the whole cluster.
+#[test]
+fn metrics_that_other_programs_have_too_are_joined_with_one_of_the_operators_own() {
+    for expression in expressions() {
+        let used = metrics_in(&expression);
+        let is_own = used.iter().all(|metric| metric.starts_with("spark_"));
+        assert!(is_own || used.contains("spark_operator_build_info"), "{expression}");
+    }
 }
 
 #[test]
