@@ -26,7 +26,7 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- range .Values.controller.extraArgs -}}{{- if hasPrefix "--spark-conf-dir" . -}}true{{- end -}}{{- end -}}
 {{- if .Values.controller.envFrom -}}true{{- end -}}
 {{- /* Where `controller start` looks for it, as Kubeflow's image does */ -}}
-{{- if not .Values.webhook.inControllerPods -}}
+{{- if not (and .Values.webhook.enable .Values.webhook.inControllerPods) -}}
 {{- range .Values.controller.volumeMounts -}}{{- if regexMatch "^/opt/spark/conf(/|$)" .mountPath -}}true{{- end -}}{{- end -}}
 {{- end -}}
 {{- end -}}
