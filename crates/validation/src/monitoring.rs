@@ -123,8 +123,10 @@ fn configuration(subject: &Subject, prometheus: &PrometheusSpec) {
     };
     // A configuration that contains only comments is null as YAML. It sets nothing, and the exporter accepts it.
     type Mapping = Option<BTreeMap<String, IgnoredAny>>;
-    match serde_saphyr::from_str_with_options::<IgnoredAny>(text, options.clone()) {
-        Ok(_) if serde_saphyr::from_str_with_options::<Mapping>(text, options).is_ok() => {}
+    if serde_saphyr::from_str_with_options::<Mapping>(text, options.clone()).is_ok() {
+        return;
+    }
+    match serde_saphyr::from_str_with_options::<IgnoredAny>(text, options) {
         Ok(_) => subject.refuse(field, "is no mapping: write the exporter's settings, such as `rules:`"),
         Err(error) if is_beyond_budget(&error) => {
             let what = format_args!("is nested too deep, or has more than {MOST_VALUES} values");

@@ -42,6 +42,9 @@ fn a_kubeflow_chart_release_is_upgraded_rolled_back_and_uninstalled_alone() {
     assert_eq!(status["submissionID"], driver["metadata"]["labels"]["sparkoperator.k8s.io/submission-id"]);
     assert_eq!(drivers_of("handed-over"), [uid]);
 
+    // Helm does not wait until the pods of the stand-in, which answer nothing, have left the Service.
+    kubectl(&["-n", "spark-operator", "rollout", "status", "deployment", "spark-operator-webhook"]);
+    until("the webhook answers", webhook_answers);
     let mut example: Value = yaml(Path::new("manifests/examples/spark-pi.yaml"));
     example["spec"]["driver"]["serviceAccount"] = json!("spark-operator-spark");
     kubectl_with(&example, &["apply", "-f", "-"]);
@@ -64,12 +67,7 @@ fn a_kubeflow_chart_release_is_upgraded_rolled_back_and_uninstalled_alone() {
     let controller = ["-n", "spark-operator", "get", "deployment", "spark-operator-controller"];
     let arguments = kubectl(&[&controller[..], &["--output=jsonpath={..containers[0].args}"]].concat());
     assert!(arguments.contains("--controller-threads=3"), "{arguments}");
-    let mut refused = python_job("refused", "native-job", "tests/data/node/native/job.py");
-    refused["spec"]["mode"] = json!("client");
-    until("the webhook of the one Deployment answers", || {
-        try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"])
-            .is_err_and(|why| why.contains("spec.mode"))
-    });
+    until("the webhook of the one Deployment answers", webhook_answers);
 
     helm(&["rollback", "spark-operator", "1", "--wait", "--timeout=120s"]);
     assert_eq!(deployments(), "spark-operator-controller spark-operator-webhook");
@@ -136,4 +134,12 @@ fn running_under_kubeflow(name: &str) -> Value {
     let status = json!({"status": made["status"]}).to_string();
     kubectl(&["patch", "sparkapp", name, "--subresource=status", "--type=merge", "--patch", &status]);
     pod(name, "driver")
+}
+
+/// Whether the operator's webhook refuses an application that it does not support.
+fn webhook_answers() -> bool {
+    let mut refused = python_job("refused", "native-job", "tests/data/node/native/job.py");
+    refused["spec"]["mode"] = json!("client");
+    try_kubectl_with(&refused, &["create", "--dry-run=server", "-f", "-"])
+        .is_err_and(|why| why.contains("spec.mode"))
 }
