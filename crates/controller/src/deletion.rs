@@ -120,13 +120,17 @@ impl Context {
 #[cfg(test)]
 mod tests {
     use super::{super::*, *};
-    use crate::{pods::KeptPod, source::Reconciler, tests::api_server};
+    use crate::{
+        pods::KeptPod,
+        source::{Reconciler, reconcile_key},
+        tests::api_server,
+    };
     use api::ObjectKind;
     use kube::runtime::watcher;
     use serde_json::{Value, from_value, json};
     use std::{
         future::ready,
-        sync::atomic::{AtomicBool, Ordering},
+        sync::atomic::{AtomicUsize, Ordering},
     };
 
     /// Method and path of each request.
@@ -228,35 +232,46 @@ mod tests {
         assert_eq!(sent(&requests), [APPLICATION]);
     }
 
-    /// In an earlier version, such a driver kept the finalizer until the operator was restarted.
+    /// In an earlier version, such a driver kept the finalizer until the operator was restarted, or at least as long as
+    /// nothing happened to another application that has the name now.
     #[tokio::test]
     async fn a_release_that_has_failed_is_tried_again() {
-        for (code, again) in [(503, Some(AGAIN)), (200, None)] {
+        let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));
+        let created = watcher::Event::Apply(from_value::<Watched>(namesake).unwrap());
+        for ((code, again), has_namesake) in
+            [(503, Some(AGAIN)), (200, None)].into_iter().flat_map(|case| [(case, false), (case, true)])
+        {
+            let (store, mut writer) = reflector::store();
+            if has_namesake {
+                writer.apply_watcher_event(&created);
+            }
             let client = api_server(move |request| {
                 let code = if request.method().as_str() == "PATCH" { code } else { 404 };
                 ready((code, json!({"kind": "Status", "status": "Failure", "code": code})))
             });
             let setup = Setup::of_tests(client, "ours");
-            let context = Context::new(Cluster::new(&setup, reflector::store().0), setup);
+            let context = Context::new(Cluster::new(&setup, store), setup);
             has_pods(&context, [driver("pi-driver")]);
-            assert_eq!(context.delete_or_release_pods(&pi("theirs")).await, again, "{code}");
+            context.departed.lock().insert(pi("theirs"));
+            assert_eq!(reconcile_key(&context, &pi("theirs")).await, again, "{code} {has_namesake}");
         }
     }
 
-    /// In an earlier version, such a driver kept the finalizer until the application that has the name now was deleted.
+    /// In an earlier version, such a driver kept the finalizer until the application that has the name now was deleted, also
+    /// if that application was created after the first failure.
     #[tokio::test]
     async fn a_release_that_has_failed_is_tried_again_beside_a_namesake() {
-        let (requests, is_down) = (Requests::default(), AtomicBool::new(true));
+        let (requests, refusals) = (Requests::default(), AtomicUsize::new(0));
         let recorded = Arc::clone(&requests);
         let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));
+        let created = watcher::Event::Apply(from_value::<Watched>(namesake.clone()).unwrap());
         let (store, mut writer) = reflector::store();
-        writer.apply_watcher_event(&watcher::Event::Apply(from_value::<Watched>(namesake.clone()).unwrap()));
         let client = api_server(move |request| {
             let path = request.uri().path().to_owned();
             let is_release = request.method().as_str() == "PATCH";
             recorded.lock().push(format!("{} {path}", request.method()));
             ready(match path.contains("/pods/") {
-                true if is_release && is_down.swap(false, Ordering::Relaxed) => {
+                true if is_release && refusals.fetch_add(1, Ordering::Relaxed) < 2 => {
                     (503, json!({"kind": "Status", "status": "Failure", "code": 503}))
                 }
                 true => (200, driver_json("pi-driver")),
@@ -265,15 +280,15 @@ mod tests {
         });
         let setup = Setup::of_tests(client, "theirs");
         let context = Context::new(Cluster::new(&setup, store), setup);
-        let mut own = driver_json("other-driver");
-        own["metadata"]["ownerReferences"][0]["uid"] = json!("new");
-        context.source.cluster.pods.apply(watcher::Event::Delete(from_value(own).unwrap()));
         has_pods(&context, [driver("pi-driver")]);
-        context.departed.lock().insert(pi("theirs"));
-        for (again, releases) in [(Some(AGAIN), 1), (None, 1), (None, 0)] {
+        for (again, releases) in [(Some(AGAIN), 1), (Some(AGAIN), 1), (None, 1), (None, 0)] {
             assert_eq!(context.prepare(&pi("theirs")).await, again);
             let sent = sent(&requests);
             assert_eq!(sent.iter().filter(|request| *request == RELEASE).count(), releases, "{sent:?}");
+            writer.apply_watcher_event(&created);
+            let mut own = driver_json("other-driver");
+            own["metadata"]["ownerReferences"][0]["uid"] = json!("new");
+            context.source.cluster.pods.apply(watcher::Event::Delete(from_value(own).unwrap()));
         }
         let (_, departed) = context.source.cluster.pods.of(&pi("theirs"));
         assert_eq!(

@@ -23,8 +23,8 @@ impl Reconciler for Context {
         &self.source
     }
 
-    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now. After
-    /// a failure, that is repeated before the next reconcile of the other application.
+    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now, or
+    /// gets it before that has succeeded.
     async fn prepare(&self, key: &Key) -> Option<Duration> {
         // In this order: an application leaves the cache before it is recorded as departed.
         let has_departed = self.departed.lock().remove(key);
@@ -33,7 +33,7 @@ impl Reconciler for Context {
             return None;
         }
         let again = self.delete_or_release_pods(key).await;
-        if again.is_some() && !is_gone {
+        if again.is_some() {
             self.departed.lock().insert(key.clone());
         }
         again

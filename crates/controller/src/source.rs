@@ -42,7 +42,7 @@ pub(super) trait Reconciler: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<Duration>, Error>> + Send;
 
     /// Runs before an object is read from the cache, also if no object with this key exists any more. Returns the pause
-    /// before the next attempt if something could not be done; it counts if no object with this key exists.
+    /// before the next attempt if something could not be done.
     fn prepare(&self, _key: &Key) -> impl Future<Output = Option<Duration>> + Send {
         future::ready(None)
     }
@@ -157,7 +157,7 @@ pub(super) async fn work<R: Reconciler>(of: &Arc<R>, stop: &CancellationToken) {
 
 /// Reconciles an object as the cache has it; an object that is too large for the cache is fetched. Returns the time
 /// until the next reconcile if nothing changes before; `None` to wait for a change.
-async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
+pub(super) async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
     let again = of.prepare(key).await;
     let (namespace, name) = key;
     let Source { cluster, queue, cache, memory } = of.source();
@@ -208,5 +208,6 @@ async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Duration> {
         queue.workload.ended(began, &looked);
         looked
     };
-    guarded.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)))
+    let wake = guarded.instrument(span).await.unwrap_or_else(|error| Some(memory.again(watched, &error)));
+    wake.into_iter().chain(again).min()
 }

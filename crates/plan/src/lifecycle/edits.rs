@@ -10,7 +10,8 @@
 //! next pass sees whether the template is that of the present spec.
 
 use crate::{Action, Plan, events};
-use api::{Role, SparkApplication, SparkApplicationStatus, annotation};
+use api::{Role, SparkApplication, SparkApplicationStatus, State, annotation, label};
+use kube_core::ResourceExt;
 use submission::{
     executor_template::ExecutorTemplate,
     run::Run,
@@ -35,9 +36,19 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     let generation = application.metadata.generation;
     match (status.observed_generation, &status.spec_hash) {
         (Some(recorded), Some(_)) if Some(recorded) == generation => Edit::None,
+        _ if is_taken_back(application) => Edit::Immaterial,
         (Some(_), Some(recorded)) if is_hash_of(recorded, &application.spec) == Some(false) => Edit::Material,
         _ => Edit::Immaterial,
     }
+}
+
+/// Whether the present run is being suspended for Kueue, which removes from the spec, in the same update, what it has
+/// added when it admitted the application. If the run has succeeded already, that is no reason to repeat it.
+fn is_taken_back(application: &SparkApplication) -> bool {
+    let state = application.state();
+    application.spec.suspend == Some(true)
+        && application.labels().contains_key(label::QUEUE_NAME)
+        && (state.is_followed() || state == State::Succeeding)
 }
 
 /// Records generation and hash of the present spec. After an edit that requires another run, attempts are counted from

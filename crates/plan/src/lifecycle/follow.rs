@@ -90,7 +90,7 @@ impl Pass<'_> {
 
     /// Whether an object other than the application controls `pod`. Kubeflow's operator creates drivers without a
     /// controller if its webhook is off.
-    fn is_of_another(&self, pod: &PodSummary) -> bool {
+    pub(super) fn is_of_another(&self, pod: &PodSummary) -> bool {
         pod.controller.is_some() && !pod.is_controlled_by(self.uid())
     }
 

@@ -33,7 +33,7 @@ impl Pass<'_> {
     /// Whether the driver of the recorded run has succeeded, also if its pod does not exist any more.
     fn has_succeeded(&self) -> bool {
         let driver = self.seen.driver.pod().or(self.seen.departed.as_deref());
-        let own = driver.filter(|pod| pod.is_controlled_by(self.uid()));
+        let own = driver.filter(|pod| !self.is_of_another(pod));
         own.is_some_and(|pod| has_ended(self.application, pod) && pod.state() == ExecutorState::Completed)
     }
 
