@@ -28,21 +28,21 @@ pub enum Standing {
 /// by force; deleting the younger pod would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long mounting the volumes of a driver or a submission pod may take before the operator looks for the reason.
-pub const MOUNTING: Duration = Duration::from_secs(15);
+/// How long a driver or a submission pod that has a node may be silent, for example while its volumes are mounted, before
+/// the operator looks for the reason.
+pub const SILENCE: Duration = Duration::from_secs(15);
 
-/// The maximum pause between two lookups of the reason why the volumes of one pod are not mounted.
+/// The maximum pause between two lookups of the reason why one pod does not start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; `None` if the pod does
-/// not wait for volumes.
-pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
-    mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
+/// Returns how long to wait before the next lookup of why a pod does not start; `None` if the pod is not silent.
+pub fn until_next_lookup(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+    silence(pod, now).map(|waited| waited.clamp(SILENCE, LONGEST_PAUSE))
 }
 
 /// Returns the time since the pod was assigned to a node; `None` unless the pod is still pending and does not report
 /// what it waits for.
-pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+pub fn silence(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
 }
