@@ -242,15 +242,15 @@ impl PodSummary {
     }
 
     /// Returns the state of a driver, an executor or a SparkConnect server. Once Spark's container has ended, its exit
-    /// code decides, even if sidecars still run.
+    /// code decides, even if sidecars still run, or cannot start and keep the pod in phase Pending.
     pub fn state(&self) -> ExecutorState {
         match (self.phase, &self.ended) {
             (Phase::Succeeded, _) => ExecutorState::Completed,
-            (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
-            (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
-            (Phase::Running, None) => ExecutorState::Running,
-            (Phase::Pending, _) => ExecutorState::Pending,
             (Phase::Unknown, _) => ExecutorState::Unknown,
+            (_, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
+            (_, Some(_)) | (Phase::Failed, None) => ExecutorState::Failed,
+            (Phase::Running, None) => ExecutorState::Running,
+            (Phase::Pending, None) => ExecutorState::Pending,
         }
     }
 
