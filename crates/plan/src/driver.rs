@@ -3,7 +3,7 @@
 use crate::between;
 use api::excerpt::{self, LONGEST_EXPLANATION};
 use jiff::Timestamp;
-use pods::{Phase, PodSummary};
+use pods::{Ended, Phase, PodSummary};
 use std::time::Duration;
 use submission::{monitoring, run::SubmissionId};
 
@@ -68,13 +68,25 @@ pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, 
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
+/// Returns how a pod's container has ended, and what its reason does not say: what helps, or that the pod was deleted.
+/// Kubernetes reports the cause of an eviction, but not that of a deletion.
+pub(crate) fn end(pod: &PodSummary, ended: &Ended) -> String {
+    let Ended { exit_code, reason, .. } = ended;
+    let more = match (&**reason, exit_code) {
+        ("OOMKilled", _) => " (it needed more memory than its limit: raise memoryOverhead or memory)",
+        // Ended by the signal SIGKILL or SIGTERM.
+        (_, 137 | 143) if pod.terminating && pod.message.is_none() => " (its pod was deleted)",
+        _ => "",
+    };
+    format!("ExitCode: {exit_code}, Reason: {reason}{more}")
+}
+
 /// Returns why a driver failed, in the words of Kubeflow's operator, followed by the message in the pod's status.
 pub fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
-        Some(ended) if ended.exit_code != 0 => (
-            format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),
-            ended.message.as_ref(),
-        ),
+        Some(ended) if ended.exit_code != 0 => {
+            (format!("driver container failed with {}", end(pod, ended)), ended.message.as_ref())
+        }
         _ => ("driver container status missing".to_owned(), None),
     };
     const MESSAGE: &str = ", Message: ";
