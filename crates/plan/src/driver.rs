@@ -41,9 +41,9 @@ pub fn until_next_lookup(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
 }
 
 /// Returns the time since the pod was assigned to a node; `None` unless the pod is still pending and does not report
-/// what it waits for.
+/// what it waits for. A pod with a sandbox waits for an image, and its earlier events do not matter any more.
 pub fn silence(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
-    let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
+    let is_silent = pod.phase == Phase::Pending && !pod.has_sandbox && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
 }
 
@@ -98,4 +98,28 @@ pub fn failure(pod: &PodSummary) -> String {
         format!("{MESSAGE}{}", excerpt::end(words, room))
     });
     excerpt::explanation(said + &message + &of_pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    /// While a large image was pulled, the status named a volume that had been mounted late.
+    #[test]
+    fn a_pod_is_silent_until_its_volumes_are_mounted_and_its_network_is_set_up() {
+        let silent_for = |conditions: &[&str]| {
+            let at = "2026-11-21T08:00:00Z";
+            let holds = |what: &&str| json!({"type": what, "status": "True", "lastTransitionTime": at});
+            let conditions: Vec<_> = conditions.iter().map(holds).collect();
+            let pod = json!({
+                "metadata": {"labels": {"spark-role": "driver"}},
+                "status": {"phase": "Pending", "conditions": conditions},
+            });
+            silence(&PodSummary::of(&from_value(pod).unwrap()), "2026-11-21T08:01:00Z".parse().unwrap())
+        };
+        assert_eq!(silent_for(&[]), None);
+        assert_eq!(silent_for(&["PodScheduled"]), Some(Duration::from_secs(60)));
+        assert_eq!(silent_for(&["PodScheduled", "PodReadyToStartContainers"]), None);
+    }
 }
