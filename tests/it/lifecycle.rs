@@ -87,7 +87,7 @@ struct Seen {
     waiting_since: BTreeMap<String, Timestamp>,
     /// The last observation of a driver that is gone.
     departed: Option<Value>,
-    mount_failure: Option<String>,
+    start_failure: Option<String>,
     /// The API server's answer to the trial creation of an executor: `accepted`, or reason and message of its refusal.
     executor_trial: Option<String>,
     /// The time since the status was last written.
@@ -616,7 +616,7 @@ fn observed(seen: &Seen, application: &SparkApplication, now: Timestamp) -> Obse
         others: pods(&seen.placeholders, &owned, &id),
         recalled: recalled(&pods(&seen.elsewhere, &json!({}), &id), waits),
         departed,
-        mount_failure: seen.mount_failure.clone(),
+        start_failure: seen.start_failure.clone(),
         executor_trial: seen.executor_trial.as_ref().map(|answer| match answer.split_once(": ") {
             Some((reason, why)) => Trial::Refused { reason: reason.to_owned(), why: why.to_owned() },
             None => Trial::Accepted,

@@ -95,7 +95,9 @@ pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) 
         _ if !application.is_settled() => "the newest spec or rerun request",
         _ => return None,
     };
-    Some(format!("the operator, which has not reconciled {what} yet"))
+    // Nothing in the cluster that every user may read says which namespaces an operator drives.
+    let lasting = "if this lasts, ask the admin whether an operator runs and drives this namespace";
+    Some(format!("the operator, which has not reconciled {what} yet ({lasting})"))
 }
 
 /// Returns the batch scheduler that the application names, and its queue; `None` if it names no scheduler.
@@ -176,7 +178,8 @@ mod tests {
             let application = json!({"metadata": {"name": "pi"}, "spec": {}, "status": status});
             waits_for(&serde_json::from_value(application).unwrap(), |_| String::new())
         };
-        let unseen = "the operator, which has not reconciled it yet";
+        let unseen = "the operator, which has not reconciled it yet (if this lasts, ask the admin whether an operator \
+                      runs and drives this namespace)";
         assert_eq!(waits(Value::Null).as_deref(), Some(unseen));
         let said = json!({"applicationState": {"errorMessage": "submission pod pi-1: ErrImagePull"}, "driverInfo": {}});
         assert_eq!(waits(said), None);

@@ -108,8 +108,8 @@ pub struct Observed {
     /// Why the API server refused an object other than the pod and the Ingress when it was last applied: the server's
     /// pod is not created without that object.
     pub refused_object: Option<String>,
-    /// Why the volumes of the server's pod are not mounted: see [`plan::driver::until_next_mount_question`].
-    pub mount_failure: Option<String>,
+    /// Why the server's pod does not start: see [`plan::driver::until_next_lookup`].
+    pub start_failure: Option<String>,
     /// The port at which the gateway serves this SparkConnect: that of its status, unless another SparkConnect has it,
     /// else a free one. `None` without a gateway or without a free port.
     pub gateway_port: Option<i32>,

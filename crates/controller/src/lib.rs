@@ -15,7 +15,6 @@ mod error;
 mod events;
 mod execute;
 mod kept;
-mod mount_failures;
 mod namespaced_watches;
 mod namespaces;
 mod objects;
@@ -28,6 +27,7 @@ mod reconcile_memory;
 mod schedule_owner;
 mod schedules;
 mod source;
+mod start_failures;
 mod submission_environment;
 mod submission_metrics;
 mod submission_room;
@@ -52,11 +52,11 @@ use kube::{
     Client, ResourceExt,
     runtime::reflector::{self, ObjectRef},
 };
-use mount_failures::MountFailures;
 use namespaces::OurNamespaces;
 use parking_lot::Mutex;
 use plan::{Policy, extension::ExtensionMemory};
 use source::Source;
+use start_failures::StartFailures;
 use std::{collections::HashSet, sync::Arc, time::Duration};
 pub use submission_environment::{SubmissionEnvironment, Unreadable};
 pub use submission_metrics::SubmissionMetrics;
@@ -127,7 +127,7 @@ struct Cluster {
     namespaces: Arc<OurNamespaces>,
     pods: Arc<PodIndex>,
     auxiliary: Arc<AuxiliaryIndex>,
-    mount_failures: Arc<MountFailures>,
+    start_failures: Arc<StartFailures>,
     /// The cache of applications, fed by the watch.
     applications: reflector::Store<Watched>,
 }
@@ -144,7 +144,7 @@ impl Cluster {
             namespaces: Arc::new(OurNamespaces::new(setup.watching.namespaces.clone())),
             pods: Arc::default(),
             auxiliary: Arc::new(AuxiliaryIndex::new(&setup.policy.extensions)),
-            mount_failures: Arc::default(),
+            start_failures: Arc::default(),
             applications,
         }
     }

@@ -107,8 +107,8 @@ pub(super) async fn observe(
     let needs_defaults =
         |pod| context.setup.policy.extensions.iter().any(|extension| extension.needs_defaults(pod));
     let defaults = if pod.is_some_and(needs_defaults) { defaults(context).await } else { None };
-    let mount_failure = match pod.or(awaited) {
-        Some(pod) => context.source.cluster.mount_failure(&namespace, pod, now).await,
+    let start_failure = match pod.or(awaited) {
+        Some(pod) => context.source.cluster.start_failure(&namespace, pod, now).await,
         None => None,
     };
     let memory = &context.source.memory;
@@ -147,7 +147,7 @@ pub(super) async fn observe(
         // Filled in when the decision is made: see `Context::decide`.
         recalled: Vec::new(),
         departed,
-        mount_failure,
+        start_failure,
         executor_trial,
         recorded,
         made: made_for.as_deref() == Some(submission_id),

@@ -3,7 +3,7 @@
 use crate::between;
 use api::excerpt::{self, LONGEST_EXPLANATION};
 use jiff::Timestamp;
-use pods::{Phase, PodSummary};
+use pods::{Ended, Phase, PodSummary};
 use std::time::Duration;
 use submission::{monitoring, run::SubmissionId};
 
@@ -28,22 +28,22 @@ pub enum Standing {
 /// by force; deleting the younger pod would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long mounting the volumes of a driver or a submission pod may take before the operator looks for the reason.
-pub const MOUNTING: Duration = Duration::from_secs(15);
+/// How long a driver or a submission pod that has a node may be silent, for example while its volumes are mounted, before
+/// the operator looks for the reason.
+pub const SILENCE: Duration = Duration::from_secs(15);
 
-/// The maximum pause between two lookups of the reason why the volumes of one pod are not mounted.
+/// The maximum pause between two lookups of the reason why one pod does not start.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// Returns how long to wait before the next lookup of why the volumes of a pod are not mounted; `None` if the pod does
-/// not wait for volumes.
-pub fn until_next_mount_question(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
-    mounting(pod, now).map(|waited| waited.clamp(MOUNTING, LONGEST_PAUSE))
+/// Returns how long to wait before the next lookup of why a pod does not start; `None` if the pod is not silent.
+pub fn until_next_lookup(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+    silence(pod, now).map(|waited| waited.clamp(SILENCE, LONGEST_PAUSE))
 }
 
 /// Returns the time since the pod was assigned to a node; `None` unless the pod is still pending and does not report
-/// what it waits for.
-pub fn mounting(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
-    let is_silent = pod.phase == Phase::Pending && !pod.started && pod.waiting.is_none();
+/// what it waits for. A pod with a sandbox waits for an image, and its earlier events do not matter any more.
+pub fn silence(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
+    let is_silent = pod.phase == Phase::Pending && !pod.has_sandbox && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
 }
 
@@ -68,13 +68,25 @@ pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, 
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
+/// Returns how a pod's container has ended, and what its reason does not say: what helps, or that the pod was deleted.
+/// Kubernetes reports the cause of an eviction, but not that of a deletion.
+pub(crate) fn end(pod: &PodSummary, ended: &Ended) -> String {
+    let Ended { exit_code, reason, .. } = ended;
+    let more = match (&**reason, exit_code) {
+        ("OOMKilled", _) => " (it needed more memory than its limit: raise memoryOverhead or memory)",
+        // Ended by the signal SIGKILL or SIGTERM.
+        (_, 137 | 143) if pod.terminating && pod.message.is_none() => " (its pod was deleted)",
+        _ => "",
+    };
+    format!("ExitCode: {exit_code}, Reason: {reason}{more}")
+}
+
 /// Returns why a driver failed, in the words of Kubeflow's operator, followed by the message in the pod's status.
 pub fn failure(pod: &PodSummary) -> String {
     let (said, message) = match &pod.ended {
-        Some(ended) if ended.exit_code != 0 => (
-            format!("driver container failed with ExitCode: {}, Reason: {}", ended.exit_code, ended.reason),
-            ended.message.as_ref(),
-        ),
+        Some(ended) if ended.exit_code != 0 => {
+            (format!("driver container failed with {}", end(pod, ended)), ended.message.as_ref())
+        }
         _ => ("driver container status missing".to_owned(), None),
     };
     const MESSAGE: &str = ", Message: ";
@@ -86,4 +98,28 @@ pub fn failure(pod: &PodSummary) -> String {
         format!("{MESSAGE}{}", excerpt::end(words, room))
     });
     excerpt::explanation(said + &message + &of_pod)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{from_value, json};
+
+    /// While a large image was pulled, the status named a volume that had been mounted late.
+    #[test]
+    fn a_pod_is_silent_until_its_volumes_are_mounted_and_its_network_is_set_up() {
+        let silent_for = |conditions: &[&str]| {
+            let at = "2026-11-21T08:00:00Z";
+            let holds = |what: &&str| json!({"type": what, "status": "True", "lastTransitionTime": at});
+            let conditions: Vec<_> = conditions.iter().map(holds).collect();
+            let pod = json!({
+                "metadata": {"labels": {"spark-role": "driver"}},
+                "status": {"phase": "Pending", "conditions": conditions},
+            });
+            silence(&PodSummary::of(&from_value(pod).unwrap()), "2026-11-21T08:01:00Z".parse().unwrap())
+        };
+        assert_eq!(silent_for(&[]), None);
+        assert_eq!(silent_for(&["PodScheduled"]), Some(Duration::from_secs(60)));
+        assert_eq!(silent_for(&["PodScheduled", "PodReadyToStartContainers"]), None);
+    }
 }

@@ -130,11 +130,11 @@ const fn has_ended(state: ExecutorState) -> bool {
 /// Returns why an executor failed, in the words of Kubeflow's operator.
 fn failure(pod: &PodSummary) -> String {
     let message = pod.message.as_deref().unwrap_or_default();
-    let (exit_code, reason) = match &pod.ended {
-        Some(ended) => (ended.exit_code, ended.reason.as_str()),
-        None => (-1, "Unknown (Container not Found)"),
+    let end = match &pod.ended {
+        Some(ended) => driver::end(pod, ended),
+        None => "ExitCode: -1, Reason: Unknown (Container not Found)".to_owned(),
     };
-    format!("failed with ExitCode: {exit_code}, Reason: {reason}, Pod Message: {message}")
+    format!("failed with {end}, Pod Message: {message}")
 }
 
 #[cfg(test)]

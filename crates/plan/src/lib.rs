@@ -49,9 +49,9 @@ pub struct Observed {
     pub recalled: Vec<Arc<dyn Any + Send + Sync>>,
     /// The last known state of a driver pod that no longer exists.
     pub departed: Option<Box<PodSummary>>,
-    /// Why the volumes of the driver's pod or of the submission pod are not mounted. Looked up only if the pod has
-    /// waited for its volumes for at least [`driver::MOUNTING`].
-    pub mount_failure: Option<String>,
+    /// Why the driver's pod or the submission pod does not start: `FailedMount: …`. Looked up only if the pod has been
+    /// silent for at least [`driver::SILENCE`].
+    pub start_failure: Option<String>,
     /// The API server's answer about the executors of the recorded run; `None` if this reconcile has not tried them.
     pub executor_trial: Option<executor_trial::Trial>,
     /// When this process last wrote the status of the application.

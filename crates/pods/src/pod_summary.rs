@@ -40,6 +40,9 @@ pub struct PodSummary {
     /// When a driver, a submission pod or a SparkConnect server was assigned to a node; `None` for executors, because
     /// no decision depends on this time of theirs.
     pub assigned: Option<Timestamp>,
+    /// Whether the volumes of such a pod are mounted and its network is set up, while the pod is pending. After that, it
+    /// waits for images and init containers only.
+    pub has_sandbox: bool,
     pub phase: Phase,
     /// Whether the pod is being deleted.
     pub terminating: bool,
@@ -161,6 +164,7 @@ impl PodSummary {
             controller: Controller::of(&pod.metadata),
             created,
             assigned: status.filter(|_| is_placed).and_then(|status| assigned(status, created)),
+            has_sandbox: status.is_some_and(|status| is_placed && has_sandbox(status)),
             phase: status.and_then(|status| status.phase.as_deref()).map_or(Phase::Pending, phase),
             terminating: pod.metadata.deletion_timestamp.is_some(),
             ended: spark.and_then(|state| state.terminated.as_ref()).map(|terminated| Ended {
@@ -242,15 +246,15 @@ impl PodSummary {
     }
 
     /// Returns the state of a driver, an executor or a SparkConnect server. Once Spark's container has ended, its exit
-    /// code decides, even if sidecars still run.
+    /// code decides, even if sidecars still run, or cannot start and keep the pod in phase Pending.
     pub fn state(&self) -> ExecutorState {
         match (self.phase, &self.ended) {
             (Phase::Succeeded, _) => ExecutorState::Completed,
-            (Phase::Running | Phase::Failed, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
-            (Phase::Running, Some(_)) | (Phase::Failed, _) => ExecutorState::Failed,
-            (Phase::Running, None) => ExecutorState::Running,
-            (Phase::Pending, _) => ExecutorState::Pending,
             (Phase::Unknown, _) => ExecutorState::Unknown,
+            (_, Some(ended)) if ended.exit_code == 0 => ExecutorState::Completed,
+            (_, Some(_)) | (Phase::Failed, None) => ExecutorState::Failed,
+            (Phase::Running, None) => ExecutorState::Running,
+            (Phase::Pending, None) => ExecutorState::Pending,
         }
     }
 
@@ -305,6 +309,12 @@ fn condition<'a>(status: &'a PodStatus, type_: &str, is: &str) -> Option<&'a Pod
 fn assigned(status: &PodStatus, created: Option<Timestamp>) -> Option<Timestamp> {
     let given = condition(status, "PodScheduled", "True")?;
     given.last_transition_time.as_ref().map(|time| time.0).or(created)
+}
+
+/// Whether the pod is pending and its sandbox exists.
+fn has_sandbox(status: &PodStatus) -> bool {
+    status.phase.as_deref() == Some("Pending")
+        && condition(status, "PodReadyToStartContainers", "True").is_some()
 }
 
 /// Returns the state of the container in which Spark runs.

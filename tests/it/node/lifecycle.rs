@@ -22,7 +22,7 @@ fn a_deleted_driver_has_failed_with_the_exit_code_of_its_container() {
     kubectl(&["delete", "pod", &format!("{name}-driver")]);
     assert_eq!(followed(name).last().unwrap(), "FAILED");
     let message = message(name);
-    assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error");
+    assert_eq!(message, "driver container failed with ExitCode: 143, Reason: Error (its pod was deleted)");
     // The executors notice the end of the driver shortly after it, and some of them then exit cleanly.
     until("its status says that its executors have ended", || {
         let executors = application(name)["status"]["executorState"].take();

@@ -317,10 +317,9 @@ impl<'a> Pass<'a> {
                 self.ended(pod, why.replacen("driver container", "server container", 1))
             }
             ExecutorState::Pending => {
-                let why = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
-                let why = summary.waiting_for().or(why);
+                let why = summary.waiting_for().or_else(|| self.seen.start_failure.clone());
                 self.starts(&summary.name, why.as_deref());
-                if let Some(rest) = driver::until_next_mount_question(summary, self.now) {
+                if let Some(rest) = driver::until_next_lookup(summary, self.now) {
                     self.wake_in(rest);
                 }
             }

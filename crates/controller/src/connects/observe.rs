@@ -70,7 +70,7 @@ impl Context {
         seen.facts.executor_trial = self.trial(connect, &seen.facts, now).await;
         if let Some(pod) = &seen.facts.server {
             let cluster = &self.source.cluster;
-            seen.facts.mount_failure = cluster.mount_failure(&namespace, &pod.summary, now).await;
+            seen.facts.start_failure = cluster.start_failure(&namespace, &pod.summary, now).await;
         }
         (seen.facts.refusal, seen.facts.refused_object) =
             self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));

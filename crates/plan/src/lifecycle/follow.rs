@@ -59,9 +59,9 @@ impl Pass<'_> {
         status.application_state = ApplicationState { state, error_message: message };
         let wake = match state {
             State::Succeeding | State::Failing => SOON,
-            // Kubernetes reports a volume that cannot be mounted only by an event, so the operator has to look for that
-            // event after a while.
-            State::Submitted => driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY),
+            // Kubernetes reports a volume that cannot be mounted, or a network without an address, only by an event, so
+            // the operator has to look for that event after a while.
+            State::Submitted => driver::until_next_lookup(pod, self.now).unwrap_or(EVENTUALLY),
             _ => EVENTUALLY,
         };
         let is_alone = !has_ended && self.seen.executors.is_empty() && self.policy.tries_executors;
@@ -84,8 +84,7 @@ impl Pass<'_> {
         let extensions = self.policy.extensions.iter();
         let added = extensions.filter_map(|extension| extension.waits_for(pod, self.seen));
         let why: Vec<_> = pod.waiting_for().into_iter().chain(added).collect();
-        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
-        if why.is_empty() { unmounted } else { Some(why.join("; ")) }
+        if why.is_empty() { self.seen.start_failure.clone() } else { Some(why.join("; ")) }
     }
 
     /// Whether an object other than the application controls `pod`. Kubeflow's operator creates drivers without a

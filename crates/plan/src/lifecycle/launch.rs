@@ -106,10 +106,10 @@ impl Pass<'_> {
 
     /// Returns the plan that waits for the submission pod and writes to the status what the submission pod waits for.
     fn await_submission(&self, pod: &PodSummary, submission: &Submission) -> Plan {
-        // Kubernetes reports a volume that cannot be mounted only by an event.
-        let unmounted = self.seen.mount_failure.as_ref().map(|why| format!("FailedMount: {why}"));
         let (held, what) = match submission {
-            Submission::Waiting(why) => (why.as_ref().or(unmounted.as_ref()), "is about to start"),
+            Submission::Waiting(why) => {
+                (why.as_ref().or(self.seen.start_failure.as_ref()), "is about to start")
+            }
             Submission::Leaving => (None, "is being deleted, and is created again when it is gone"),
             _ => (None, "spark-submit is running"),
         };
@@ -121,7 +121,7 @@ impl Pass<'_> {
         let news = held.filter(|_| is_news).map(|why| events::submission_pending(&pod.name, why));
         status.application_state.error_message = Some(message);
         // The watch of pods reports the end of the submission pod, so a long pause is enough.
-        let wake = driver::until_next_mount_question(pod, self.now).unwrap_or(EVENTUALLY);
+        let wake = driver::until_next_lookup(pod, self.now).unwrap_or(EVENTUALLY);
         self.plan(status, Vec::from_iter(news), Some(wake))
     }
 

@@ -38,6 +38,9 @@ const EVENTUALLY: Duration = Duration::from_secs(300);
 /// How long changes that leave the state unchanged are collected before they are written: thousands of executors may
 /// start and end within a short time.
 const COLLECT: Duration = Duration::from_secs(1);
+/// How many failures of a run's executors are not collected. Spark deletes the pod of an executor that has failed within a
+/// second, and what is lost with it is why it failed. More than the first few fail for the same reasons.
+const FAILURES_AT_ONCE: usize = 10;
 
 /// The facts on which the next decision depends. Nothing else is requested from the API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,7 +180,7 @@ impl Pass<'_> {
     }
 
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
-    /// application stays the same, changes are written at most once per [`COLLECT`].
+    /// application stays the same, changes are written at most once per [`COLLECT`], except the first failures.
     fn with_executors(
         &self,
         mut status: SparkApplicationStatus,
@@ -188,7 +191,12 @@ impl Pass<'_> {
         let executors = &self.seen.executors;
         let (states, changes) = executors::executor_states(self, &status.executor_state, state);
         status.executor_state = states;
-        let is_urgent = state != self.application.state() || status == self.status;
+        let failed = |status: &SparkApplicationStatus| {
+            status.executor_state.values().filter(|state| **state == ExecutorState::Failed).count()
+        };
+        let before = failed(&self.status);
+        let has_failed = before < FAILURES_AT_ONCE && failed(&status) > before;
+        let is_urgent = has_failed || state != self.application.state() || status == self.status;
         // If the clock was set back since the last write, nothing is collected until it has caught up.
         let last = self.seen.recorded.filter(|at| *at <= self.now);
         let rest = last.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
