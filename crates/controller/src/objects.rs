@@ -128,18 +128,21 @@ impl Maker<'_> {
     /// Whether the object with the child's name is from an earlier attempt of the same run. Any other object is deleted by
     /// this function, and the caller has to create the child again: an object of another run, which was never recorded, or
     /// of a deleted application that had the same name, and one with another content, which another version of the operator
-    /// has created, or somebody else in its place. A PersistentVolumeClaim may belong to any owner and is used as it is.
+    /// has created, or somebody else in its place. A PersistentVolumeClaim may belong to any owner and is used as it is,
+    /// unless Kubernetes is about to delete it: no pod with such a claim is ever scheduled.
     async fn exists_for_run(&self, object: &Encoded) -> Result<bool, Error> {
         let Encoded { child, run, .. } = object;
-        if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
-            return Ok(true);
-        }
         let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
         let there = with_retries(&child.name, || calls.metadata(&child.name)).await;
         let Some(there) = there.map_err(|error| self.failed("read", child, &error))? else {
             return Ok(false);
         };
-        if is_owned(&there, self.owner) {
+        let is_own = is_owned(&there, self.owner);
+        if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
+            let stays = there.meta().deletion_timestamp.is_none();
+            return Ok(stays && (is_own || !self.is_of_predecessor(&there).await?));
+        }
+        if is_own {
             let is_of_run = there.labels().get(label::SUBMISSION_ID) == run.as_ref();
             if is_of_run && (self.has_content(&calls, object).await? || self.has_pod().await?) {
                 return Ok(true);
@@ -368,7 +371,7 @@ mod tests {
         let client = api_server(move |request| {
             let (shared, pod) = (Arc::clone(&shared), present_pod.clone());
             async move {
-                let (method, is_pod) = (request.method().clone(), request.uri().path().contains("/pods/"));
+                let (method, path) = (request.method().clone(), request.uri().path().to_owned());
                 let body = request.into_body().collect_bytes().await.unwrap();
                 let refused = |code: u16, reason: &str| {
                     (code, json!({"kind": "Status", "status": "Failure", "reason": reason, "code": code}))
@@ -381,7 +384,11 @@ mod tests {
                     ("DELETE", _) if !is_fought => *stored = None,
                     _ => {}
                 }
-                let found = if is_pod { pod } else { stored.clone() };
+                let found = match path.split('/').nth_back(1) {
+                    Some("pods") => pod,
+                    Some("sparkapplications") => Some(json!({"metadata": {"name": "pi", "uid": "of-pi"}})),
+                    _ => stored.clone(),
+                };
                 found.map_or_else(|| refused(404, "NotFound"), |found| (200, found))
             }
         });
@@ -422,6 +429,32 @@ mod tests {
         ] {
             let (made, _) = is_created(wanted, there, has_pod, false).await;
             assert_eq!(made, Ok(is_replaced), "{there}");
+        }
+    }
+
+    /// In an earlier version, such a claim was used, and its driver waited for ever: Spark deletes the claims of a driver
+    /// when the driver stops, and Kubernetes those of a deleted application.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_is_about_to_be_deleted_is_not_used() {
+        let claim = |owner: &str, deleted: Value| {
+            let mut claim = object("PersistentVolumeClaim", json!({}));
+            claim["metadata"]["ownerReferences"][0]["uid"] = owner.into();
+            claim["metadata"]["deletionTimestamp"] = deleted;
+            claim
+        };
+        let mut of_user = claim("", Value::Null);
+        of_user["metadata"]["ownerReferences"] = json!([]);
+        let wanted = claim("of-pi", Value::Null);
+        for (there, is_used) in [
+            (&wanted, true),
+            (&of_user, true),
+            (&claim("of-pi", json!("2026-11-05T02:37:44Z")), false),
+            // The owner is a deleted application that had the same name.
+            (&claim("of-old-pi", Value::Null), false),
+        ] {
+            let (made, _) = is_created(&wanted, there, false, false).await;
+            let going = || "PersistentVolumeClaim pi of an earlier run is still being deleted".to_owned();
+            assert_eq!(made, is_used.then_some(false).ok_or_else(going), "{there}");
         }
     }
 

@@ -15,9 +15,10 @@ use tokio::task::spawn_blocking;
 /// The file of default properties, which is read together with the other configuration files. Drivers do not get this
 /// file.
 const DEFAULTS: &str = "spark-defaults.conf";
-/// The user name of the driver if no variable sets one and the operating system has no name for the user of this
-/// process.
-const NOBODY: &str = "spark";
+/// The user name of drivers if no variable sets one: that of the public Spark images, and of Kubeflow's operator, which
+/// runs in such an image. Executors use Hadoop file systems under this name, and their driver under that of its image. The
+/// user of this process has another name in the operator's image, where no Spark runs.
+const USER: &str = "spark";
 
 /// The directories to read, and the environment, which does not change while the process runs.
 #[derive(Clone, Debug)]
@@ -44,7 +45,7 @@ impl SubmissionEnvironment {
         let environment = Environment {
             spark_user: variable(env::SPARK_USER),
             hadoop_user_name: variable(env::HADOOP_USER_NAME),
-            os_user: user_name().unwrap_or_else(|| NOBODY.to_owned()),
+            os_user: USER.to_owned(),
             pyspark_python: variable(env::PYSPARK_PYTHON),
             pyspark_driver_python: variable(env::PYSPARK_DRIVER_PYTHON),
             spark_local_dirs: variable(env::SPARK_LOCAL_DIRS),
@@ -115,10 +116,13 @@ fn text(path: &Path) -> Result<Option<String>, Unreadable> {
     }
 }
 
-/// Returns the operating system's name for the user of this process.
-fn user_name() -> Option<String> {
-    let users = fs::read_to_string("/etc/passwd").ok()?;
-    let id = rustix::process::getuid().as_raw().to_string();
-    let mut fields = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    fields.find(|fields| fields.get(2) == Some(&&*id)).map(|fields| fields[0].to_owned())
+#[cfg(test)]
+mod tests {
+    use super::SubmissionEnvironment;
+
+    /// In an earlier version, drivers had the user name `nonroot`, that of the operator's image.
+    #[test]
+    fn drivers_do_not_have_the_user_name_of_the_operator() {
+        assert_eq!(SubmissionEnvironment::of_process(None).environment.os_user, "spark");
+    }
 }

@@ -36,11 +36,6 @@ pub(super) fn resolve(submission: &Submission, conf: &mut Conf) -> Result<String
             conf.0.insert(key.to_owned(), resolved.join(","));
         }
     }
-    for key in submit_conf::YARN_LISTS {
-        for element in conf.raw(key).map(elements).unwrap_or_default() {
-            remote(key, &element, conf)?;
-        }
-    }
     conf.0.entry(submit_conf::PY_FILES.to_owned()).or_default();
     if program == NO_RESOURCE {
         conf.0.entry(submit_conf::JARS.to_owned()).or_default();

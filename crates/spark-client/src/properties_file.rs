@@ -34,7 +34,8 @@ pub fn trimmed(value: &str) -> &str {
 fn logical_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut is_continuation = false;
-    for line in text.split(['\n', '\r']) {
+    // A carriage return and a line feed end one line. Otherwise, a continuation would end between the two.
+    for line in text.replace("\r\n", "\n").split(['\n', '\r']) {
         let line = line.trim_start_matches([' ', '\t', '\x0c']);
         if !is_continuation && (line.is_empty() || line.starts_with(['#', '!'])) {
             continue;
@@ -108,7 +109,8 @@ mod tests {
     #[test]
     fn a_properties_file_is_parsed_as_in_java() {
         let text = "# comment\n! another\n\nspark.a b\nspark.b : c = d\nspark.c=\\ \\t x \\\n    y\nspark.d\n\
-                    spark\\:e\\ f=\\u00fc\\ud83d\\ude00\\q\\\\ \r\nspark.g=1\nspark.g=2";
+                    spark\\:e\\ f=\\u00fc\\ud83d\\ude00\\q\\\\ \r\nspark.g=1\nspark.g=2\n\
+                    spark.h=a\\\r\n  b\rspark.i=c";
         let read: Vec<_> = read_properties(text).unwrap().into_iter().collect();
         let expected = [
             ("spark.a", "b"),
@@ -116,6 +118,8 @@ mod tests {
             ("spark.c", "x y"),
             ("spark.d", ""),
             ("spark.g", "2"),
+            ("spark.h", "ab"),
+            ("spark.i", "c"),
             ("spark:e f", "ü\u{1F600}q\\"),
         ];
         assert_eq!(read, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));

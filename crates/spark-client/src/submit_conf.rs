@@ -10,9 +10,6 @@ pub const REMOTE: &str = "spark.remote";
 pub const APP_ID: &str = "spark.app.id";
 /// The time at which the run was submitted, in milliseconds since 1970.
 pub const SUBMIT_TIME: &str = "spark.app.submitTime";
-/// YARN's lists of files, which Spark resolves like its own lists, whatever the cluster.
-pub const YARN_LISTS: [&str; 3] =
-    ["spark.yarn.dist.files", "spark.yarn.dist.archives", "spark.yarn.dist.jars"];
 /// The port of the block manager, through which data is transferred; 0 means any port.
 pub const BLOCK_MANAGER_PORT: &str = "spark.blockManager.port";
 /// The Python of the executors, and of the driver unless [`DRIVER_PYTHON`] is set.

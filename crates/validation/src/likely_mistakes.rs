@@ -54,7 +54,7 @@ fn mistake(key: &str, value: &str) -> Option<&'static str> {
 const OF_OTHERS: [&str; 3] = ["spark.cores.max", "spark.deploy.", "spark.mesos."];
 /// Prefixes of such settings for YARN, after `spark.yarn.`. (Spark reads others under their old names, such as
 /// `spark.yarn.keytab`.)
-const OF_YARN: [&str; 5] = ["am.", "appMasterEnv.", "archive", "jars", "queue"];
+const OF_YARN: [&str; 6] = ["am.", "appMasterEnv.", "archive", "dist.", "jars", "queue"];
 /// Directories without which no container starts. A mount over a directory above them hides them, too.
 const NEEDED: [&str; 8] =
     ["/bin", "/etc", "/lib", "/opt/spark/bin", "/opt/spark/jars", "/opt/spark/sbin", "/sbin", "/usr/bin"];
