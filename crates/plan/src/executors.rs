@@ -6,7 +6,7 @@ use crate::{
     extension::View,
 };
 use api::{ExecutorState, State};
-use pods::{Phase, PodSummary};
+use pods::PodSummary;
 use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 /// The greatest number of executors in `status.executorState` unless the admin sets another one, as in Kubeflow's operator. A
@@ -26,7 +26,7 @@ const STARTING: Duration = Duration::from_secs(5);
 /// Returns how long a pod may still be pending before it appears in the status; `None` if the pod has started or has
 /// been pending for [`STARTING`].
 pub(super) fn time_to_start(pod: &PodSummary, now: jiff::Timestamp) -> Option<Duration> {
-    pod.created.filter(|_| pod.phase == Phase::Pending)?;
+    pod.created.filter(|_| pod.state() == ExecutorState::Pending)?;
     STARTING.checked_sub(driver::age(pod, now)).filter(|rest| !rest.is_zero())
 }
 
