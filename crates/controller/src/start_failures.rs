@@ -25,9 +25,9 @@ use tokio::{
 };
 use tracing::warn;
 
-/// The reasons of these events: a volume is still attached to another node, the network has no address left for the pod, a
-/// volume cannot be mounted.
-const REASONS: [&str; 3] = ["FailedAttachVolume", "FailedCreatePodSandBox", "FailedMount"];
+/// The reasons of these events: a volume cannot be mounted, a volume is still attached to another node, the network has no
+/// address left for the pod. The most frequent one comes first, for the case that the API server is too slow for all.
+const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"];
 /// How long the lists are reused: a thousand drivers of a namespace that do not start are reconciled one after the
 /// other, and each needs the reason.
 const RECENT: Duration = Duration::from_secs(10);
@@ -191,6 +191,10 @@ mod tests {
         });
         assert_eq!(endless.known_failure("team-a", "0").await.as_deref(), Some("FailedMount: why"));
         assert_eq!(lists.load(Ordering::Relaxed), REASONS.len() * MOST / 20);
+        let (slow, _) = failures(|_, query| {
+            query.contains("FailedMount").then(|| page(&[event("pod-1", 1, "FailedMount", "why")], ""))
+        });
+        assert_eq!(slow.known_failure("team-a", "pod-1").await.as_deref(), Some("FailedMount: why"));
         let (silent, _) = failures(|_, _| None);
         assert_eq!(silent.known_failure("team-a", "0").await, None);
     }
