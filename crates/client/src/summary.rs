@@ -95,9 +95,14 @@ pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) 
         _ if !application.is_settled() => "the newest spec or rerun request",
         _ => return None,
     };
+    Some(awaited_operator(what))
+}
+
+/// Returns the text about the operator, which has not reconciled `what` yet: an object or its newest spec.
+pub fn awaited_operator(what: &str) -> String {
     // Nothing in the cluster that every user may read says which namespaces an operator drives.
     let lasting = "if this lasts, ask the admin whether an operator runs and drives this namespace";
-    Some(format!("the operator, which has not reconciled {what} yet ({lasting})"))
+    format!("the operator, which has not reconciled {what} yet ({lasting})")
 }
 
 /// Returns the batch scheduler that the application names, and its queue; `None` if it names no scheduler.

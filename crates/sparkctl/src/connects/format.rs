@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 use spark_operator_client::{
     connect_summary::{condition, executors, state, why},
-    summary::Tone,
+    summary::{Tone, awaited_operator},
 };
 
 pub(super) fn table(
@@ -73,7 +73,7 @@ fn text(connect: &SparkConnect, style: Style) -> anyhow::Result<String> {
     let ago = |time: Option<&Time>| time.map(|time| format!("{} ago", style.age(Some(time))));
     let is_seen = status.observed_generation == connect.metadata.generation;
     let facts = [
-        ("Waits for", (!is_seen).then(|| "the operator, which has not reconciled its spec yet".to_owned())),
+        ("Waits for", (!is_seen).then(|| awaited_operator("its spec"))),
         ("Namespace", connect.namespace()),
         ("Created", ago(connect.creation_timestamp().as_ref())),
         ("Address", Some(or_none(address(connect).as_ref()))),
@@ -121,6 +121,15 @@ mod tests {
         let connect = serde_json::from_value(notebook(&spec)).unwrap();
         let expected = include_str!("../../../../tests/data/ctl/connect.txt");
         assert_eq!(text(&connect, STYLE).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_status_of_a_server_that_no_operator_has_seen_says_what_to_do() {
+        let spec = json!({"sparkVersion": "4.0.1", "server": {}, "executor": {}});
+        let mut unseen = notebook(&spec);
+        unseen["metadata"]["generation"] = json!(3);
+        let text = text(&serde_json::from_value(unseen).unwrap(), STYLE).unwrap();
+        assert!(text.contains("not reconciled its spec yet (if this lasts, ask the admin whether"), "{text}");
     }
 
     #[test]
