@@ -139,7 +139,7 @@ impl Maker<'_> {
         };
         let is_own = is_owned(&there, self.owner);
         if child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM {
-            let stays = there.meta().deletion_timestamp.is_none();
+            let stays = there.meta().deletion_timestamp.is_none() && !self.is_of_earlier_driver(&there);
             return Ok(stays && (is_own || !self.is_of_predecessor(&there).await?));
         }
         if is_own {
@@ -187,6 +187,15 @@ impl Maker<'_> {
         Ok(there.is_some_and(|there| {
             is_owned(&there, self.owner) && there.labels().get(label::SUBMISSION_ID) == run.as_ref()
         }))
+    }
+
+    /// Whether an object belongs to an earlier pod with the driver's name, as those of `spark-submit` do. Kubernetes deletes
+    /// such objects a moment after their pod, and no submission begins while that pod exists.
+    fn is_of_earlier_driver(&self, there: &Metadata) -> bool {
+        let is_driver = |reference: &OwnerReference| {
+            reference.kind == "Pod" && self.pod.is_some_and(|pod| pod.child.name == reference.name)
+        };
+        there.owner_references().iter().any(is_driver)
     }
 
     /// Whether an object belongs to an application that was deleted, and whose name this application has now. Kubernetes
@@ -444,6 +453,8 @@ mod tests {
         };
         let mut of_user = claim("", Value::Null);
         of_user["metadata"]["ownerReferences"] = json!([]);
+        let mut of_driver = claim("of-old-driver", Value::Null);
+        of_driver["metadata"]["ownerReferences"][0]["kind"] = "Pod".into();
         let wanted = claim("of-pi", Value::Null);
         for (there, is_used) in [
             (&wanted, true),
@@ -451,6 +462,8 @@ mod tests {
             (&claim("of-pi", json!("2026-11-05T02:37:44Z")), false),
             // The owner is a deleted application that had the same name.
             (&claim("of-old-pi", Value::Null), false),
+            // `spark-submit` has created it, and the driver of that run is gone.
+            (&of_driver, false),
         ] {
             let (made, _) = is_created(&wanted, there, false, false).await;
             let going = || "PersistentVolumeClaim pi of an earlier run is still being deleted".to_owned();
