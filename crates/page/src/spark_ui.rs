@@ -108,6 +108,8 @@ async fn running<K: Resource<DynamicType = ()>>(
         pod => PodSummary::of(&pod?.0),
     };
     match pod.phase {
+        // A sidecar may keep the pod of a driver that has ended in phase Pending or Running.
+        _ if pod.ended.is_some() => Err(Refusal::not_found(none)),
         Phase::Running if is_ours(&pod) => {
             Ok(Driver { namespace, resource: K::plural(&()), name, pod: pod.name, uid: pod.uid, port })
         }

@@ -353,6 +353,14 @@ async fn the_overview_lists_waiting_applications_and_uis_report_missing_drivers(
         let shown = page.get(&eve, &format!("/ui/overview/{name}/")).await;
         assert!(shown.contains(words), "{shown}");
     }
+    // In an earlier version, the UI of a driver that had ended was announced while the image of its sidecar was pulled.
+    let ended = json!({"containerStatuses": [{
+        "name": "spark-kubernetes-driver", "image": "none", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": {"exitCode": 0}},
+    }]});
+    namespace.patch_status::<Pod>("app-30-driver", &ended).await;
+    let shown = page.get(&eve, "/ui/overview/app-30/").await;
+    assert!(shown.contains("app-30 has no driver: it is SUBMITTED"), "{shown}");
     let shown = page.get(&eve, "/applications/overview/app-20").await;
     assert!(shown.contains("app-20-driver") && shown.contains("Driver and executors"), "{shown}");
     // The right to see a driver's UI does not include the right to kill its jobs.
