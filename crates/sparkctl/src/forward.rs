@@ -6,7 +6,7 @@ use super::{
     cluster::Cluster,
     completion,
     failure::of_call,
-    log::{Whose, next_pod},
+    log::{Whose, next_pod, runs},
     names,
     show::{complain, print},
     waiting::Waiting,
@@ -127,10 +127,11 @@ async fn over(to: &PodPort, pod: &Pod) {
     }
 }
 
-/// Whether nothing can listen on the pod's ports any more: the pod has ended or does not exist.
+/// Whether Spark does not listen on the pod's ports any more: its container or the pod has ended, or the pod does not
+/// exist. `pod` is one whose Spark container has started.
 pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
-    pod.is_none() || matches!(phase, Some("Succeeded" | "Failed"))
+    pod.is_none_or(|pod| !runs(pod)) || matches!(phase, Some("Succeeded" | "Failed"))
 }
 
 /// A port of a pod.
@@ -261,5 +262,28 @@ impl LocalPort {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_ended;
+    use serde_json::{Value, from_value, json};
+
+    /// In an earlier version, `sparkctl ui` waited for ever for a driver that had ended beside a sidecar.
+    #[test]
+    fn a_driver_has_ended_although_its_sidecar_runs_on() {
+        let has_ended = |phase: &str, state: Value| {
+            let spark = json!({"name": "main", "state": state, "image": "", "imageID": "", "ready": false, "restartCount": 0});
+            let pod = json!({
+                "spec": {"containers": [{"name": "main"}, {"name": "istio-proxy"}]},
+                "status": {"phase": phase, "containerStatuses": [spark]},
+            });
+            has_ended(Some(&from_value(pod).unwrap()))
+        };
+        assert!(!has_ended("Running", json!({"running": {}})));
+        assert!(has_ended("Running", json!({"terminated": {"exitCode": 0}})));
+        // Kubernetes gives up the pod of a lost node, of which it has no news.
+        assert!(has_ended("Failed", json!({"running": {}})));
     }
 }

@@ -376,7 +376,7 @@ fn has_begun(pod: &Pod) -> bool {
 }
 
 /// Whether the Spark container is running, so that its log may grow.
-fn runs(pod: &Pod) -> bool {
+pub(super) fn runs(pod: &Pod) -> bool {
     spark_status(pod).and_then(|status| status.state.as_ref()).is_some_and(|state| state.running.is_some())
 }
 
