@@ -104,7 +104,7 @@ impl<K: Resource> Resource for Lenient<K> {
 }
 
 /// The fields of a JSON object; the values are not parsed.
-type Fields<'t> = BTreeMap<String, &'t RawValue>;
+pub type Fields<'t> = BTreeMap<String, &'t RawValue>;
 
 /// Returns `object` without `metadata.managedFields`, which may contain values that `serde_json` refuses to parse. Of a
 /// repeated field of the object and of its metadata, only the last value is kept.

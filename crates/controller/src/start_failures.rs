@@ -28,7 +28,7 @@ use tracing::warn;
 /// The reasons of these events: a volume cannot be mounted, a volume is still attached to another node, the network has no
 /// address left for the pod. The most frequent one comes first, for the case that the API server is too slow for all.
 const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"];
-/// How long the lists are reused: a thousand drivers of a namespace that do not start are reconciled one after the
+/// The time for which the lists are reused: a thousand drivers of a namespace that do not start are reconciled one after the
 /// other, and each needs the reason.
 const RECENT: Duration = Duration::from_secs(10);
 /// The timeout of the lists. A status without the reason is better than no status.

@@ -253,6 +253,17 @@ impl Policy {
     }
 }
 
+/// The time for which changes of executors alone are collected before they are written: thousands of executors may start
+/// and end within a short time.
+const COLLECT: Duration = Duration::from_secs(1);
+
+/// Returns the time that is left to collect changes of executors after the last write of the status; `None` if they are to
+/// be written. If the clock was set back since that write, nothing is collected until it has caught up.
+pub fn left_to_collect(written: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    let rest = COLLECT.checked_sub(between(written.filter(|at| *at <= now)?, now))?;
+    Some(rest).filter(|rest| !rest.is_zero())
+}
+
 /// Returns the time from `begin` to `end`; zero if `end` is earlier, because clocks may differ.
 pub fn between(begin: Timestamp, end: Timestamp) -> Duration {
     Duration::try_from(end.duration_since(begin)).unwrap_or_default()

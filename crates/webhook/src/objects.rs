@@ -4,12 +4,11 @@
 //! names the mistake, as for every other mistake. If the answer were not an AdmissionReview, the API server would report to
 //! the user that the webhook failed. So such an object stays JSON text, which `serde_json` can skip whatever it contains.
 
-use api::{Bounds, Excess, lenient::without_managed_fields};
+use api::{
+    Bounds, Excess,
+    lenient::{Fields, without_managed_fields},
+};
 use serde_json::{Value, value::RawValue};
-use std::{borrow::Cow, collections::BTreeMap};
-
-/// The fields of an object, as JSON text.
-type Fields<'t> = BTreeMap<Cow<'t, str>, &'t RawValue>;
 
 /// Both versions of an object under review, without `metadata.managedFields`. These are a tenth of an application and half
 /// of a pod, and no decision depends on them.

@@ -20,7 +20,7 @@ use api::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use plan::{between, driver, executor_trial::Trial};
+use plan::{between, driver, executor_trial::Trial, left_to_collect};
 use pods::Phase;
 use record::not_ready;
 use std::time::Duration;
@@ -39,9 +39,6 @@ const FAILURES: i32 = 3;
 const LOST: Duration = Duration::from_secs(60);
 /// The pause before the next reconcile where no watch reports a change.
 const LATER: Duration = Duration::from_secs(30);
-/// How long changes of the numbers of executors are collected before they are written: hundreds of executors may start
-/// and end within a short time.
-const COLLECT: Duration = Duration::from_secs(1);
 
 /// Reasons of the condition `ServerPodReady` that are used more than once.
 mod reason {
@@ -114,15 +111,14 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Leaves the recorded numbers of executors as they are, if nothing else has changed and the status was written less
-    /// than [`COLLECT`] ago.
+    /// Leaves the recorded numbers of executors as they are, if nothing else has changed and the status was written a
+    /// short time ago: see [`left_to_collect`].
     fn collect_executors(&mut self) {
         let Some(recorded) = self.connect.status.as_ref() else { return };
-        let written = recorded.last_update_time.as_ref().map(|time| time.0).filter(|time| *time <= self.now);
-        let rest = written.and_then(|written| COLLECT.checked_sub(between(written, self.now)));
+        let written = recorded.last_update_time.as_ref().map(|time| time.0);
         let executors = recorded.executors.clone();
         let others = SparkConnectStatus { executors, ..self.plan.status.clone() };
-        if let Some(rest) = rest.filter(|rest| !rest.is_zero())
+        if let Some(rest) = left_to_collect(written, self.now)
             && others == *recorded
             && others != self.plan.status
         {

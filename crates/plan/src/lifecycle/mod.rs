@@ -20,6 +20,7 @@ use crate::{
     events::{self, Event},
     executors,
     extension::{AT_ONCE, View},
+    left_to_collect,
 };
 use api::{ApplicationState, ExecutorState, Role, SparkApplication, SparkApplicationStatus, State};
 use edits::Edit;
@@ -35,10 +36,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// The pause before the next reconcile when no change is expected. The watches report most changes; this pause is for
 /// changes that no watch reports.
 const EVENTUALLY: Duration = Duration::from_secs(300);
-/// How long changes that leave the state unchanged are collected before they are written: thousands of executors may
-/// start and end within a short time.
-const COLLECT: Duration = Duration::from_secs(1);
-/// How many failures of a run's executors are not collected. Spark deletes the pod of an executor that has failed within a
+/// The number of failures of a run's executors that are not collected. Spark deletes the pod of an executor that has failed within a
 /// second, and what is lost with it is why it failed. More than the first few fail for the same reasons.
 const FAILURES_AT_ONCE: usize = 10;
 
@@ -180,7 +178,7 @@ impl Pass<'_> {
     }
 
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
-    /// application stays the same, changes are written at most once per [`COLLECT`], except the first failures.
+    /// application stays the same, changes are collected (see [`left_to_collect`]), except the first failures.
     fn with_executors(
         &self,
         mut status: SparkApplicationStatus,
@@ -197,10 +195,7 @@ impl Pass<'_> {
         let before = failed(&self.status);
         let has_failed = before < FAILURES_AT_ONCE && failed(&status) > before;
         let is_urgent = has_failed || state != self.application.state() || status == self.status;
-        // If the clock was set back since the last write, nothing is collected until it has caught up.
-        let last = self.seen.recorded.filter(|at| *at <= self.now);
-        let rest = last.and_then(|at| COLLECT.checked_sub(crate::between(at, self.now)));
-        if let Some(rest) = rest.filter(|rest| !rest.is_zero() && !is_urgent) {
+        if let Some(rest) = left_to_collect(self.seen.recorded, self.now).filter(|_| !is_urgent) {
             return self.stay(Some(rest));
         }
         events.extend(changes);
