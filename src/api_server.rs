@@ -99,8 +99,8 @@ impl Requests {
         self.answers.get_or_create(&[("code", code), ("method", method.to_string()), ("host", host)]).inc();
     }
 
-    /// Returns a client that sends its requests through `client` and records them. An answer may take `patience` to
-    /// begin.
+    /// Returns a client that sends its requests through `client` and records them. A request fails if its answer has
+    /// not begun after `patience`.
     fn measured(self, client: Client, patience: Duration) -> Client {
         let namespace = client.default_namespace().to_owned();
         let service = service_fn(move |request| self.clone().sent(client.clone(), request, patience));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_of_the_transport_is_returned_with_its_causes_and_one_of_the_client_unchanged() {
+    async fn a_transport_error_is_returned_with_its_causes_and_any_other_error_unchanged() {
         let measured = |client: Client| Requests::new(&mut Registry::default()).measured(client, ANSWER);
         let refused = service_fn(|_| async {
             let error = anyhow::anyhow!("connection refused").context("client error");

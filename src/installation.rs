@@ -56,8 +56,8 @@ pub async fn version(client: &Client) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// When permissions are missing, with the verbs of all of them. When the API server does not answer, or refuses a check: a
-/// [`kube::Error`], with a context.
+/// When permissions are missing: the error names the verbs of all of them. When the API server does not answer or
+/// refuses a check: a [`kube::Error`] with a context.
 pub async fn permissions(client: &Client, needs: &Needs) -> anyhow::Result<()> {
     let mut missing = Vec::new();
     for (namespace, needed) in needed(needs) {
@@ -93,7 +93,8 @@ fn advice(needs: &Needs) -> String {
         return "run: helm upgrade, with the chart of this version and rbac.create=true for both halves"
             .to_owned();
     }
-    // With another namespace, the command would bind the roles to an account there, and take them from this one.
+    // Without the flag, the command would bind the roles to an account in the default namespace, and the operator's own
+    // account would lose them.
     let namespace = Some(&places.secret_namespace).filter(|namespace| *namespace != manifests::NAMESPACE);
     let namespace = namespace.map(|namespace| format!("--namespace={namespace}"));
     let flags = settings.arguments().into_iter().chain(namespace).fold(String::new(), |flags, flag| {
@@ -101,15 +102,15 @@ fn advice(needs: &Needs) -> String {
         let quote = if flag.contains([' ', '(', '!']) { "'" } else { "" };
         format!("{flags} {quote}{flag}{quote}")
     });
-    // The chart can run both halves in one process too, with an account of another name.
+    // The chart, whose account has another name, can run both halves in one process too.
     format!(
         "run: spark-operator manifests rbac{flags} | kubectl apply --filename -{}; or, with the chart: helm upgrade",
         renamed(needs)
     )
 }
 
-/// Returns which names the admin has to write into the printed roles, because flags of `run` that `manifests` does not
-/// have name these objects.
+/// Returns the part of the advice that says which names the admin has to replace in the printed roles: `run` has flags
+/// for the names of these objects, `manifests` has none. Empty if no name differs.
 fn renamed(Needs { places, lock, settings }: &Needs) -> String {
     let own = |suffix| settings.name.of(suffix);
     let in_own = |name: String| format!("{}/{name}", places.secret_namespace);
@@ -298,7 +299,7 @@ mod tests {
         }
     }
 
-    /// In an earlier version, an operator was not ready for up to a minute after the API server had returned.
+    /// In an earlier version, an operator was not ready for up to a minute after the API server answered again.
     #[tokio::test(start_paused = true)]
     async fn permissions_count_as_granted_while_the_api_server_does_not_answer() {
         let is_up = Arc::new(AtomicBool::new(true));
@@ -351,7 +352,8 @@ mod tests {
         assert_eq!(asked(&["--namespaces=a"], "watch pods"), 0, "no permission on pods of the whole cluster");
     }
 
-    /// In an earlier version, an operator in a namespace of another name lost its rights by the command that it named.
+    /// In an earlier version, the command in the message took the rights from an operator whose namespace had another
+    /// name.
     #[test]
     fn the_command_that_grants_permissions_has_the_namespace_of_the_operator() {
         let mut needs = needs(&["--namespaces=a", "--namespace-selector=team in (data)"]);
@@ -369,9 +371,10 @@ mod tests {
         assert_eq!(advice(&needs), command(""));
     }
 
-    /// In an earlier version, the command granted rights on objects with other names, and the message stayed.
+    /// In an earlier version, the command granted rights on objects of other names, so the same permissions were still
+    /// missing.
     #[test]
-    fn the_names_that_only_run_knows_are_to_be_written_into_the_roles() {
+    fn the_advice_lists_the_names_that_only_flags_of_run_can_set() {
         let names = "Secret certs instead of spark-operator-webhook-certs, MutatingWebhookConfiguration hook instead of \
                      spark-operator-webhook, ValidatingWebhookConfiguration checks instead of spark-operator-webhook, \
                      Lease elsewhere/lock instead of ours/spark-operator-lock";

@@ -85,7 +85,7 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_extensions = settings.extensions.roles().filter(|_| drives);
     let where_applications_run = where_applications_run.into_iter().filter_map(needed).chain(of_extensions);
     roles.extend(within_all(where_applications_run.flat_map(of_file).collect(), settings));
-    // Spark's pods would be refused at the level of Pod Security that the operator's own namespace enforces.
+    // The label enforces a level of Pod Security with which Spark's pods do not comply.
     if settings.namespaces.iter().any(|name| name == namespace) {
         let namespaces = roles.iter_mut().filter(|object| object["kind"] == "Namespace");
         for metadata in namespaces.filter_map(|object| object["metadata"].as_object_mut()) {

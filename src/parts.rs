@@ -28,8 +28,9 @@ const PERMISSION_CHECK_PERIOD: Duration = Duration::from_secs(10 * 60);
 /// The pause between two handshakes with the operator's own webhook. A handshake is cheap, and nothing else reveals a
 /// webhook that hangs.
 const HANDSHAKE_PERIOD: Duration = Duration::from_secs(10);
-/// The shortest pause between two checks, however often what they check is changed. Whoever else keeps the same
-/// `caBundle`, such as a CA injector or another operator, would otherwise be answered without a pause, and answer again.
+/// The minimum pause between two checks, however often the checked objects change. Another program that writes the same
+/// `caBundle`, such as a CA injector or another operator, and this one would otherwise overwrite each other without a
+/// pause.
 const BETWEEN_CHECKS: Duration = Duration::from_millis(200);
 /// The first pause after a check that failed. It is short, because until then the operator is of little use.
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -60,7 +61,7 @@ struct Keep {
 impl Keep {
     /// Calls `check` periodically until the operator stops, and records in the readiness whether the condition is met,
     /// or why not. `check` repairs what it can, and returns the pause until the next call; a notification of `changed`
-    /// ends any pause early, after [`BETWEEN_CHECKS`].
+    /// ends any pause early, but not before [`BETWEEN_CHECKS`].
     async fn met<L, E>(self, check: impl Fn() -> L, changed: Arc<Notify>) -> io::Result<()>
     where
         L: Future<Output = Result<Duration, E>>,
@@ -221,7 +222,7 @@ impl Parts {
             let check = || async {
                 match installation::permissions(&client, &needs).await {
                     // An API server that does not answer takes no permission away. The webhook, which needs this
-                    // condition, would otherwise be gone for up to a minute after the API server has returned.
+                    // condition, would otherwise be unavailable for up to a minute after the API server answers again.
                     Err(error) if error.is::<kube::Error>() && readiness.is_met(PERMISSIONS) => {
                         Ok(CHECK_PERIOD)
                     }
@@ -279,9 +280,10 @@ mod tests {
     };
     use tokio::time::Instant;
 
-    /// In an earlier version, two operators with the same webhook configurations wrote them without a pause.
+    /// In an earlier version, two operators with the same webhook configurations overwrote them in turn without a
+    /// pause.
     #[tokio::test(start_paused = true)]
-    async fn checks_have_pauses_although_each_of_them_is_followed_by_a_change() {
+    async fn checks_pause_even_if_each_of_them_is_followed_by_a_change() {
         const CHECKS: u32 = 10;
         let (checks, changed) = (AtomicU32::new(0), Arc::new(Notify::new()));
         let (begun, stop) = (Instant::now(), CancellationToken::new());

@@ -101,8 +101,9 @@ impl InstallationSettings {
         Namespaces::new(names, self.namespace_selector.clone())
     }
 
-    /// Returns the values of a flag as they were given, if it was given. As in Kubeflow's operator, `--namespaces=` gives
-    /// no value, so that it chooses nothing beside another value or --namespace-selector.
+    /// Returns the values of a flag as they were given; `None` if the flag was not given. As in Kubeflow's operator, an
+    /// empty value is no value: `--namespaces=` adds no namespaces to those of another value or of
+    /// --namespace-selector.
     fn values(&self, flag: &str) -> Option<impl Iterator<Item = &OsStr>> {
         let occurrences = self.given.0.get_raw_occurrences(flag)?;
         Some(occurrences.filter(|values| !values.clone().eq([""])).flatten())

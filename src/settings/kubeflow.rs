@@ -245,9 +245,9 @@ mod tests {
         }
     }
 
-    /// In an earlier version, what admins of Kubeflow's operator had mounted there was lost.
+    /// In an earlier version, a configuration that admins of Kubeflow's operator had mounted there was ignored.
     #[test]
-    fn the_spark_configuration_is_where_kubeflows_image_has_it_unless_a_flag_names_another_place() {
+    fn the_spark_configuration_is_read_where_kubeflows_image_has_it_unless_a_flag_names_another_directory() {
         assert_eq!(existing("certs"), Some(PathBuf::from("certs")));
         assert_eq!(existing("missing"), None);
         let directory = |flags: &[&str]| started(flags).unwrap().0.spark_conf_dir;

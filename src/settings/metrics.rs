@@ -8,7 +8,8 @@ use rustls::SupportedCipherSuite;
 use std::{net::SocketAddr, str::FromStr};
 use webhook::{Tls, TlsVersion, cipher_suite};
 
-/// The paths of the probes for liveness and readiness. Metrics may be served at the same port.
+/// The paths of the probes for liveness and readiness. Metrics may be served at the same port, and then need another
+/// path.
 pub const PROBES: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Where metrics are served, and the names and labels of those of applications.
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(chosen.metrics.of_applications().unwrap(), expected);
     }
 
-    /// In an earlier version, the operator did not start with such a flag, which has no effect in Kubeflow's.
+    /// In an earlier version, the operator did not start with such a flag, which Kubeflow's operator ignores.
     #[test]
     fn a_list_without_a_value_is_empty() {
         let settings = run(&[

@@ -20,9 +20,9 @@ const STRUCTURES: usize = 5_000;
 /// executor that is tracked, by default 1,000 (`--max-tracked-executor-per-app`).
 const VALUES: usize = 20_000;
 
-/// The key by which `serde_json` recognises its own `RawValue`. If it is the first key of an object, a `Value` becomes what
-/// the entry's text contains: any number of values, in any depth, of which the bounds of the JSON that contains the text
-/// would know nothing. No label, annotation or field has this key.
+/// The key by which `serde_json` recognises its own `RawValue`. If it is the first key of an object, `serde_json`
+/// parses the text of that entry too, and a `Value` becomes the result: any number of values at any depth, which a scan
+/// of the JSON around the text does not count. No label, annotation or field has this key.
 const RESERVED: &str = "$serde_json::private::RawValue";
 
 const OF_READERS: &str = "and parsers of the object accept little more: write it flatter";
@@ -44,7 +44,7 @@ pub struct Bounds {
     values: usize,
 }
 
-/// The first value of a JSON text that is beyond a bound or has a key that no value may have.
+/// The first value of a JSON text that is beyond a bound or has the key that `serde_json` reserves.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct Excess {
@@ -62,9 +62,9 @@ impl Bounds {
     /// For an object all of which is parsed.
     pub const OBJECT: Self = Self { levels: LEVELS + 1, ..Self::TYPED };
 
-    /// Returns the first value in `json` that is beyond a bound, or has a key that makes `serde_json` parse the texts in
-    /// `json` as well; `None` if there is no such value. The path of the value begins with `root`. For a text that is not
-    /// JSON, the result is arbitrary.
+    /// Returns the first value in `json` that is beyond a bound or has the key that `serde_json` reserves; `None` if
+    /// there is no such value. The path of the value begins with `root`. For a text that is not JSON, the result is
+    /// arbitrary.
     pub fn excess(&self, json: &str, root: &str) -> Option<Excess> {
         let (bytes, least) = (json.as_bytes(), self.levels.min(self.structures).min(self.values));
         // Each list or map takes at least two bytes, one of which is counted here; so does each further value with its
@@ -127,8 +127,8 @@ impl Excess {
     }
 }
 
-/// Whether one of the keys in `json` may be [`RESERVED`]. Takes less time than to look for keys: only a text with escapes
-/// can contain the key without these letters.
+/// Whether one of the keys in `json` may be [`RESERVED`]. Faster than a scan of all keys: a key without escapes
+/// contains `RawValue`.
 fn may_have_reserved_key(json: &str) -> bool {
     json.contains("RawValue") || json.contains("\\u")
 }
@@ -220,9 +220,10 @@ mod tests {
         assert_eq!(found("[0,0,0,0,0,0,0,0,0,0]"), Some(("spec[8]".to_owned(), many_values)));
     }
 
-    /// Otherwise a single text, such as the value of an annotation, could cost more than a whole object may.
+    /// A single text below this key, such as the value of an annotation, could otherwise take more memory than a whole
+    /// object.
     #[test]
-    fn a_key_that_makes_serde_json_parse_a_text_is_found_however_it_is_written() {
+    fn the_key_that_serde_json_reserves_is_found_however_it_is_escaped() {
         for key in
             [RESERVED, r"\u0024serde_json::private::RawValue", r"$serde_json::private::R\u0061w\u0056alue"]
         {

@@ -110,7 +110,7 @@ pub type Fields<'t> = BTreeMap<String, &'t RawValue>;
 /// repeated field of the object and of its metadata, only the last value is kept.
 ///
 /// # Errors
-/// If `object` is not a JSON object, or its metadata neither that nor null.
+/// If `object` is not a JSON object, or its metadata is neither a JSON object nor null.
 pub fn without_managed_fields(object: &RawValue) -> serde_json::Result<Box<RawValue>> {
     let mut fields: Fields = serde_json::from_str(object.get())?;
     let metadata: Option<Fields> =

@@ -36,9 +36,9 @@ pub struct Files {
 const CA: &str = "ca.crt";
 
 impl Certificates {
-    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. A Secret has both
-    /// after a change of the source: then the certificates count that are trusted by a client which trusts `cas` (PEM).
-    /// Other parts that are missing are empty.
+    /// Reads `secret`, in the operator's own format or in cert-manager's; `None` if it has no certificate. After a
+    /// change from one to the other, a Secret has both: then cert-manager's certificates are returned if they are
+    /// trusted through `cas` (PEM), else the operator's own. Other parts that are missing are empty.
     pub fn in_either_format(secret: &Secret, cas: &str) -> Option<Self> {
         let or_empty = |key: &str| text(secret, key).unwrap_or_default();
         let of_cert_manager = text(secret, "tls.crt").map(|certificate| Self {
@@ -137,7 +137,7 @@ mod tests {
 
     /// In an earlier version, the operator's own certificates were shown after a change to cert-manager.
     #[test]
-    fn of_a_secret_in_both_formats_the_trusted_certificates_are_read() {
+    fn the_trusted_certificates_of_a_secret_in_both_formats_are_read() {
         let now = "2026-11-21T12:00:00Z".parse().unwrap();
         let [own, other] = [(); 2].map(|()| Certificates::generate(&["x.svc".to_owned()], now).unwrap());
         let mut files: BTreeMap<&str, &String> = own.files().collect();

@@ -98,9 +98,9 @@ pub fn waits_for(application: &SparkApplication, age: impl Fn(&Time) -> String) 
     Some(awaited_operator(what))
 }
 
-/// Returns the text about the operator, which has not reconciled `what` yet: an object or its newest spec.
+/// Returns the text that says that the operator has not reconciled `what` yet: an object or its newest spec.
 pub fn awaited_operator(what: &str) -> String {
-    // Nothing in the cluster that every user may read says which namespaces an operator drives.
+    // No object that every user may read says which namespaces an operator drives.
     let lasting = "if this lasts, ask the admin whether an operator runs and drives this namespace";
     format!("the operator, which has not reconciled {what} yet ({lasting})")
 }

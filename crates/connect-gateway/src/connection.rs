@@ -29,9 +29,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// address may not be routed from this node yet.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// TCP keepalive: the idle time before the first probe, the interval of probes, and the number of unanswered probes
-/// after which the connection is closed. A connection to a node without power is closed after two minutes; while sent
-/// data is not acknowledged, after TCP's last retransmission, some 15 minutes. A connection whose other end answers may
-/// be idle for any time.
+/// after which the connection is closed. A connection to a node without power is closed after two minutes. While sent
+/// data is not acknowledged, TCP sends no probes, and the connection is closed after the last retransmission, some 15
+/// minutes. A connection whose other end answers may be idle for any time.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
 
 /// Serves the connection of a client until both sides have closed it, or until the gateway closes all connections.

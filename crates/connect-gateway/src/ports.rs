@@ -61,7 +61,8 @@ impl Ports {
                 }
                 (Some(port), _) => {
                     let server = Arc::new(Server::new(uid, known));
-                    // They were opened at a port that has been closed since.
+                    // These connections came through an earlier port of the server, which is closed by now. They count
+                    // as use.
                     if gateway.connections.has_any(uid) {
                         server.used();
                     }

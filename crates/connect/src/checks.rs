@@ -77,8 +77,8 @@ pub fn examine(connect: &SparkConnect) -> Findings {
 }
 
 /// Returns the rights that a user needs for the Service of `spec`. The list is empty if `old` has the same Service, or
-/// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications, nor an IP
-/// address that the user has chosen: others may expect a Service of theirs at that address.
+/// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications, nor a
+/// `clusterIP` that the user has chosen: clients may expect another user's Service at that address.
 pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
     let Some(service) = &spec.server.service else { return Vec::new() };
     if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {

@@ -7,7 +7,8 @@ pub(super) const FAILED: &str = "SparkConnectFailed";
 pub(super) const RESUMED: &str = "SparkConnectResumed";
 pub(super) const WAKING: &str = "SparkConnectWaking";
 
-/// Reasons and messages of the condition `GatewayMissing`, the first one while it is false.
+/// Reasons and messages of the condition `GatewayMissing`: [`GATEWAY`] if it is false, [`NO_GATEWAY`] or [`NO_PORT`] if
+/// it is true.
 pub(super) const GATEWAY: (&str, &str) =
     ("GatewayPresent", "clients connect through the gateway, and their connections count as use");
 pub(super) const NO_GATEWAY: (&str, &str) = (

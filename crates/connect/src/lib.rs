@@ -113,8 +113,8 @@ pub struct Observed {
     /// The port at which the gateway serves this SparkConnect: that of its status, unless another SparkConnect has it,
     /// else a free one. `None` without a gateway or without a free port.
     pub gateway_port: Option<i32>,
-    /// The time for which idleness does not count yet, because the gateway may have been unable to report connections
-    /// that are open.
+    /// The time for which the server does not count as idle yet, because the gateway may have been unable to report open
+    /// connections.
     pub settling: Duration,
 }
 

@@ -14,9 +14,9 @@ use tracing::{info, warn};
 const AGAIN: Duration = Duration::from_secs(60);
 
 impl Context {
-    /// Deletes or releases the pods of an application that is being deleted, or is gone. Returns the pause before the
-    /// next attempt after a failure: Kubernetes deletes the pods later, but only the operator can remove its finalizer
-    /// from a driver, and the watch of pods may have nothing more to report.
+    /// Deletes or releases the pods of an application that is being deleted, or is gone. After a failure, returns the
+    /// pause before the next attempt: Kubernetes deletes the pods by itself, but only the operator can remove its
+    /// finalizer from a driver, and perhaps no further change of a pod causes a reconcile.
     ///
     /// In a namespace that this operator does not drive, another operator may drive applications. In such a namespace,
     /// only the drivers of applications that are gone are released: no operator can record the outcome of such a driver
@@ -232,10 +232,10 @@ mod tests {
         assert_eq!(sent(&requests), [APPLICATION]);
     }
 
-    /// In an earlier version, such a driver kept the finalizer until the operator was restarted, or at least as long as
-    /// nothing happened to another application that has the name now.
+    /// In an earlier version, such a driver kept the finalizer until the operator was restarted, or until another
+    /// application that has the name now was changed.
     #[tokio::test]
-    async fn a_release_that_has_failed_is_tried_again() {
+    async fn a_failed_release_of_a_driver_is_retried() {
         let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));
         let created = watcher::Event::Apply(from_value::<Watched>(namesake).unwrap());
         for ((code, again), has_namesake) in
@@ -257,10 +257,10 @@ mod tests {
         }
     }
 
-    /// In an earlier version, such a driver kept the finalizer until the application that has the name now was deleted, also
-    /// if that application was created after the first failure.
+    /// In an earlier version, such a driver kept the finalizer until the other application that has the name now was
+    /// deleted, even if that application was created after the first failure.
     #[tokio::test]
-    async fn a_release_that_has_failed_is_tried_again_beside_a_namesake() {
+    async fn a_failed_release_of_a_driver_is_retried_beside_a_namesake() {
         let (requests, refusals) = (Requests::default(), AtomicUsize::new(0));
         let recorded = Arc::clone(&requests);
         let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));

@@ -125,10 +125,11 @@ impl Maker<'_> {
         with_retries(&calls.request.url_path, create).await
     }
 
-    /// Whether the object with the child's name is from an earlier attempt of the same run. Any other object is deleted by
-    /// this function, and the caller has to create the child again: an object of another run, which was never recorded, or
-    /// of a deleted application that had the same name, and one with another content, which another version of the operator
-    /// has created, or somebody else in its place. A PersistentVolumeClaim may belong to any owner and is used as it is,
+    /// Whether the object with the child's name is from an earlier attempt of the same run and has the wanted content,
+    /// or is in use by the pod of the run. An object of another owner is an error. This function deletes any other
+    /// object, and the caller has to create the child again: such an object is of another run, which was never
+    /// recorded, or of a deleted application of the same name, or it has other content, because another version of the
+    /// operator or somebody else has created it. A PersistentVolumeClaim may belong to any owner and is used as it is,
     /// unless Kubernetes is about to delete it: no pod with such a claim is ever scheduled.
     async fn exists_for_run(&self, object: &Encoded) -> Result<bool, Error> {
         let Encoded { child, run, .. } = object;
@@ -157,7 +158,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether the object with the child's name has the content of the child, if its kind is one that is compared.
+    /// Whether the object with the child's name has the wanted content. An object of a kind that is not compared always
+    /// has it.
     async fn has_content(&self, calls: &Calls<'_>, object: &Encoded) -> Result<bool, Error> {
         let Encoded { child, body, .. } = object;
         if !content::is_compared(&child.kind.kind) {
@@ -168,17 +170,19 @@ impl Maker<'_> {
             Err(error) => Err(self.failed("read", child, &error)),
             Ok(Lenient(there)) => {
                 let wanted: Value = serde_json::from_slice(body).expect("it was JSON before");
-                // An object that cannot be read was not created by the operator, or is larger than most.
+                // An object that exceeds the bounds of `Lenient` is hardly the operator's own. If it is, it is created
+                // again.
                 let is_same = there.is_ok_and(|there| content::is_same(&there, &wanted));
                 if !is_same {
-                    warn!(kind = %child.kind, name = child.name, "an object of the run has another content");
+                    warn!(kind = %child.kind, name = child.name, "an object of the run has other content");
                 }
                 Ok(is_same)
             }
         }
     }
 
-    /// Whether another attempt of the same run has created the pod. That pod may run with the objects as they are.
+    /// Whether an earlier attempt of the same run has created the pod, which may already run with the objects as they
+    /// are.
     async fn has_pod(&self) -> Result<bool, Error> {
         let Some(Encoded { child, run, .. }) = self.pod else { return Ok(true) };
         let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
@@ -189,8 +193,8 @@ impl Maker<'_> {
         }))
     }
 
-    /// Whether an object belongs to an earlier pod with the driver's name, as those of `spark-submit` do. Kubernetes deletes
-    /// such objects a moment after their pod, and no submission begins while that pod exists.
+    /// Whether the owner of an object is an earlier pod with the driver's name, as for the objects that `spark-submit`
+    /// creates. Kubernetes is about to delete such objects, because no submission begins while that pod exists.
     fn is_of_earlier_driver(&self, there: &Metadata) -> bool {
         let is_driver = |reference: &OwnerReference| {
             reference.kind == "Pod" && self.pod.is_some_and(|pod| pod.child.name == reference.name)
@@ -229,9 +233,9 @@ pub(super) fn name_taken(child: &ObjectKey) -> String {
 }
 
 /// Deletes those of `children` that belong to the application with the uid `owner`. A child that is gone counts as
-/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have created it,
-/// and so is one that a webhook (400) or a policy (422) protects, because the run has to end: Kubernetes deletes it
-/// with the application.
+/// deleted. A child that the operator is not allowed to touch is skipped, because the operator cannot have created it.
+/// So is a child that a webhook (400) or a policy (422) protects: otherwise the run would never end, and Kubernetes
+/// deletes the child with the application.
 pub(super) async fn delete(
     client: &Client,
     namespace: &str,
@@ -287,7 +291,8 @@ where
     call.retry(pauses).when(is_worth_a_try).notify(|error, _| warn!(%error, what, "request is retried")).await
 }
 
-/// Whether the operator may not do this, or a webhook (400) or a policy (422) of the cluster refuses it.
+/// Whether a request was refused because the operator lacks the right (403), or by a webhook (400) or a policy (422) of
+/// the cluster.
 pub(super) fn is_refused(status: &Status) -> bool {
     [400, 403, 422].contains(&status.code)
 }
@@ -357,7 +362,7 @@ mod tests {
         fields
     }
 
-    /// Returns the ConfigMap of a driver with this jar that is submitted at this second.
+    /// Returns the ConfigMap of a driver with this jar, submitted at this second.
     fn config_map(jar: &str, second: u8) -> Value {
         let properties = format!(
             "#Java properties\n#Thu Nov 05 02:37:{second} UTC 2026\nspark.app.submitTime=17938462640{second}\nspark.jars={jar}\n"
@@ -365,9 +370,9 @@ mod tests {
         object("ConfigMap", json!({"immutable": true, "data": {"spark.properties": properties}}))
     }
 
-    /// Creates `wanted` in a namespace with the object `there`, and with the pod of the run if `has_pod`. If `is_fought`, an
-    /// object that is deleted is there again at once. Returns whether `wanted` was created, or why neither was used, and the
-    /// number of requests.
+    /// Creates `wanted` in a namespace with the object `there`, and with the pod of the run if `has_pod`. If
+    /// `is_fought`, a deleted object exists again at once. Returns whether `wanted` was created, or the error if
+    /// neither object was used, and the number of requests.
     async fn is_created(
         wanted: &Value,
         there: &Value,
@@ -418,7 +423,7 @@ mod tests {
     /// In an earlier version, whoever could create ConfigMaps could have code of their own run by a driver: the names, the
     /// owner and the submission id of the next run can be computed from the application.
     #[tokio::test(start_paused = true)]
-    async fn an_object_that_was_created_in_advance_is_used_only_if_it_has_the_content_of_ours() {
+    async fn an_object_that_was_created_in_advance_is_used_only_if_it_has_the_wanted_content() {
         let service = |spec: Value| object("Service", json!({"spec": spec}));
         let wanted = service(json!({"clusterIP": "None", "selector": {"spark-app-selector": "a"}}));
         let stored = |selected: &str| {
@@ -476,7 +481,7 @@ mod tests {
         let (made, requests) =
             is_created(&config_map("ours.jar", 44), &config_map("forged.jar", 44), false, true).await;
         assert_eq!(made, Err("ConfigMap pi of an earlier run is still being deleted".to_owned()));
-        // To create, to read the metadata, the object and the pod, and to delete.
+        // Each attempt creates, reads the metadata, the object and the pod, and deletes.
         assert_eq!(requests, 5 * TRIES);
     }
 }

@@ -58,8 +58,8 @@ impl PodIndex {
         }
     }
 
-    /// Forgets the last driver of an application that does not exist any more, but not that of the application with the
-    /// uid `namesake`, which has its name by now.
+    /// Forgets the last driver of an application that does not exist any more. Keeps a driver of the application with
+    /// the uid `namesake`, which has the name now.
     pub fn forget(&self, application: &Key, namesake: Option<&str>) {
         let mut departed = self.departed.write();
         let is_of_namesake = |pod: &PodSummary| namesake.is_some_and(|uid| pod.is_controlled_by(uid));

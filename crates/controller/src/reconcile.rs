@@ -23,8 +23,8 @@ impl Reconciler for Context {
         &self.source
     }
 
-    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now, or
-    /// gets it before that has succeeded.
+    /// Deletes or releases the pods of an application that is gone, also if another application has its name by now.
+    /// After a failure, the application stays recorded as departed.
     async fn prepare(&self, key: &Key) -> Option<Duration> {
         // In this order: an application leaves the cache before it is recorded as departed.
         let has_departed = self.departed.lock().remove(key);

@@ -125,13 +125,13 @@ impl Note {
 }
 
 impl ReconcileMemory {
-    /// Adds a note about an object that the cache has, if there is none.
+    /// Adds an empty note about an object that the cache has, unless there is a note already.
     pub(super) fn begin(&self, uid: &str) {
         self.0.lock().entry(uid.to_owned()).or_default();
     }
 
-    /// Calls `with` with the note about an object; if the object was deleted meanwhile, with an empty note, which is
-    /// dropped: nothing would remove it before the next list.
+    /// Calls `with` with the note about an object. If the object was deleted meanwhile, `with` gets an empty note that
+    /// is not kept, because nothing would remove it before the next list.
     pub(super) fn with<T>(&self, uid: &str, with: impl FnOnce(&mut Note) -> T) -> T {
         with(self.0.lock().get_mut(uid).unwrap_or(&mut Note::default()))
     }
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(memory.0.lock().keys().collect::<Vec<_>>(), ["u"]);
     }
 
-    /// In an earlier version, a reconcile that an object's deletion had overtaken added a note until the next list.
+    /// In an earlier version, a reconcile that ended after the deletion of its object left a note until the next list.
     #[test]
     fn an_object_that_was_deleted_meanwhile_gets_no_new_note() {
         let memory = known(&["u"]);

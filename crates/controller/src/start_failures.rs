@@ -25,19 +25,20 @@ use tokio::{
 };
 use tracing::warn;
 
-/// The reasons of these events: a volume cannot be mounted, a volume is still attached to another node, the network has no
-/// address left for the pod. The most frequent one comes first, for the case that the API server is too slow for all.
+/// The reasons of the events that are listed: a volume cannot be mounted, a volume cannot be attached (it may still be
+/// attached to another node), the network cannot be set up (it may have no address left). The most frequent reason
+/// comes first, in case the API server is too slow for all lists.
 const REASONS: [&str; 3] = ["FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"];
 /// The time for which the lists are reused: a thousand drivers of a namespace that do not start are reconciled one after the
 /// other, and each needs the reason.
 const RECENT: Duration = Duration::from_secs(10);
 /// The timeout of the lists. A status without the reason is better than no status.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The maximum number of events with one reason that are read: a user who may create events in a namespace can create any number of
-/// them.
+/// The maximum number of events with one reason that are read: a user who may create events in a namespace can create
+/// any number of them.
 const MOST: usize = 1_000;
 
-/// The latest lists of each namespace: when they were begun, and what they say by the uids of the pods.
+/// The latest lists of each namespace: when they were begun, and the reasons and messages by the uids of the pods.
 pub(super) type StartFailures = Mutex<HashMap<String, (Instant, Arc<OnceCell<HashMap<String, String>>>)>>;
 
 /// An event as it is read: when it was sent last, the uid of the pod, the reason, and the message.
@@ -66,7 +67,8 @@ impl Cluster {
         failures.get(pod_uid).cloned()
     }
 
-    /// Lists the events in `namespace`. For each pod, by its uid, returns the latest message with each reason.
+    /// Lists the events in `namespace`. Returns the latest message of each reason for each pod, by the uids of the
+    /// pods.
     async fn failures(&self, namespace: &str) -> HashMap<String, String> {
         let mut found = Vec::<Failure>::new();
         let listed = timeout(PATIENCE, async {

@@ -16,8 +16,9 @@ use tokio::task::spawn_blocking;
 /// file.
 const DEFAULTS: &str = "spark-defaults.conf";
 /// The user name of drivers if no variable sets one: that of the public Spark images, and of Kubeflow's operator, which
-/// runs in such an image. Executors use Hadoop file systems under this name, and their driver under that of its image. The
-/// user of this process has another name in the operator's image, where no Spark runs.
+/// runs in such an image. Executors use Hadoop file systems under this name, but the driver under the user name in its
+/// image, so the two have to be equal. The user of this process has another name in the operator's image, where no
+/// Spark runs.
 const USER: &str = "spark";
 
 /// The directories to read, and the environment, which does not change while the process runs.

@@ -102,7 +102,7 @@ pub(crate) async fn act<K: Resource<DynamicType = ()>>(
     let request = match action.title_and_patch().1 {
         Some(patch) => objects.patch(&name, &PatchParams::default(), &Patch::Merge(patch)),
         None => {
-            // Another object may have the name since the page was shown.
+            // Another object may have got the name since the page was shown.
             let uid = form.given("uid").map(str::to_owned);
             let only = Preconditions { uid, resource_version: None };
             objects.delete(&name, &DeleteParams::default().preconditions(only))

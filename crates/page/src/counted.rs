@@ -1,4 +1,4 @@
-//! Reads JSON values from texts whose parser counts each value.
+//! Reads JSON values from YAML, each of which the YAML parser counts in its budget.
 
 use serde::{
     Deserialize, Deserializer,
@@ -7,9 +7,8 @@ use serde::{
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// A JSON value of which every part is in the text that was parsed, so that the parser's budget bounds it. A `Value`
-/// that is read from YAML directly is not: for a key that `serde_json` reserves, it parses the text below the key as
-/// well.
+/// A JSON value all parts of which the YAML parser has counted, so that the parser's budget bounds it. This is not so
+/// for a `Value` that is read from YAML directly: below a key that `serde_json` reserves, it parses the text too.
 #[derive(Debug)]
 pub(crate) struct Counted(pub(crate) Value);
 
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Otherwise a text of a megabyte could become any number of values, whatever the parser's budget is.
+    /// In a `Value`, a text of a megabyte could become any number of values, whatever the parser's budget is.
     #[test]
     fn a_text_below_a_reserved_key_is_not_parsed() {
         const RESERVED: &str = "$serde_json::private::RawValue";

@@ -11,8 +11,8 @@ use validation::{differences, validate};
 
 /// The maximum size of a value that is shown, in bytes.
 const LONGEST_VALUE: usize = 240;
-/// The maximum number of YAML's nodes in an edited spec. Keys are nodes too, so this is twice the number of values that
-/// [`Bounds`] allows, and a spec that has a few too many is refused with the path of the first.
+/// The maximum number of YAML nodes in an edited spec: twice the number of values that [`Bounds`] allows, because keys
+/// are nodes too. A spec with a few values too many is still parsed, and refused with the path of the first.
 const MOST_NODES: usize = 40_000;
 
 /// Shows a form with the edited spec, or at first the present one, and the effect of that spec.

@@ -300,7 +300,7 @@ mod tests {
         ] {
             let (answer, _) = get(&page, path, ("x", "y")).await;
             assert!(header(&answer, CONTENT_SECURITY_POLICY).starts_with(policy), "{path}");
-            // Otherwise a link of Spark's UI could not be opened in a new window.
+            // With another policy, a link of Spark's UI could not be opened in a new window.
             let opener = if policy == "sandbox " { "unsafe-none" } else { "same-origin" };
             assert_eq!(header(&answer, "cross-origin-opener-policy"), opener, "{path}");
         }

@@ -24,8 +24,8 @@ use tokio::{
 pub(crate) const UNUSED: Duration = Duration::from_secs(60);
 /// The timeout of a page that waits for a list that is not complete yet.
 const FIRST: Duration = Duration::from_secs(10);
-/// The pause before a list is read again that cannot be watched: a truncated one has no `resourceVersion` from which a
-/// watch could continue, and the caller may lack the right.
+/// The pause before a list that cannot be watched is read again: a truncated list has no `resourceVersion` from which a
+/// watch could continue, or the caller lacks the right to watch.
 const AGAIN: Duration = Duration::from_secs(20);
 /// The timeout of one watch request, in seconds, and the interval in which the watch checks whether the list is still
 /// used.

@@ -108,7 +108,7 @@ async fn running<K: Resource<DynamicType = ()>>(
         pod => PodSummary::of(&pod?.0),
     };
     match pod.phase {
-        // A sidecar may keep the pod of a driver that has ended in phase Pending or Running.
+        // A sidecar may keep the pod in phase Pending or Running after the driver has ended.
         _ if pod.ended.is_some() => Err(Refusal::not_found(none)),
         Phase::Running if is_ours(&pod) => {
             Ok(Driver { namespace, resource: K::plural(&()), name, pod: pod.name, uid: pod.uid, port })
@@ -137,7 +137,7 @@ pub(crate) async fn window(
         answer(&page, &path, &method, &uri, &body).await
     };
     let answer = answer.unwrap_or_else(|refusal| (refusal.status, refusal.words).into_response());
-    // A browser shows no page of another policy in a window that a sandboxed frame has opened.
+    // In a window that a sandboxed frame has opened, a browser shows no page with another opener policy.
     let opener = HeaderName::from_static("cross-origin-opener-policy");
     ([(header::CONTENT_SECURITY_POLICY, CONFINED), (opener, "unsafe-none")], answer).into_response()
 }

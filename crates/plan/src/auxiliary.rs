@@ -218,7 +218,7 @@ impl View<'_> {
         let unwanted = unwanted.map(|object| &object.child).filter(|child| is_due(child)).cloned();
         let mut actions: Vec<_> = unwanted.map(AuxiliaryAction::Delete).collect();
         let all: BTreeMap<_, _> = self.there().map(|object| (&object.child, object)).collect();
-        // Somebody else may have a Service of the name, and an Ingress would lead to it.
+        // A Service of that name may belong to somebody else, and the Ingress would lead to it.
         let has_backend = |ingress: &Value| {
             backend(ingress).is_none_or(|name| {
                 let service = ObjectKind::SERVICE.named(name);

@@ -28,7 +28,7 @@ pub enum Standing {
 /// by force; deleting the younger pod would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// The time for which a driver or a submission pod that has a node may be silent, for example while its volumes are mounted,
+/// How long a driver or a submission pod may be silent (see [`silence`]), for example while its volumes are mounted,
 /// before the operator looks for the reason.
 pub const SILENCE: Duration = Duration::from_secs(15);
 
@@ -41,7 +41,8 @@ pub fn until_next_lookup(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
 }
 
 /// Returns the time since the pod was assigned to a node; `None` unless the pod is still pending and does not report
-/// what it waits for. A pod with a sandbox waits for an image, and its earlier events do not matter any more.
+/// what it waits for. A pod that has a sandbox waits only for images and init containers, so the events about its
+/// volumes and its network are out of date.
 pub fn silence(pod: &PodSummary, now: Timestamp) -> Option<Duration> {
     let is_silent = pod.phase == Phase::Pending && !pod.has_sandbox && !pod.started && pod.waiting.is_none();
     pod.assigned.filter(|_| is_silent).map(|assigned| between(assigned, now))
@@ -68,13 +69,13 @@ pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, 
     if pod.created.is_some() && age(pod, now) < MAKING { Standing::InTheMaking } else { Standing::Leftover }
 }
 
-/// Returns how a pod's container has ended, and what its reason does not say: what helps, or that the pod was deleted.
-/// Kubernetes reports the cause of an eviction, but not that of a deletion.
+/// Returns exit code and reason of a pod's Spark container, and what the reason does not say: what helps, or that the
+/// pod was deleted. Kubernetes sets the message of a pod that it evicts, but not that of a pod that somebody deletes.
 pub(crate) fn end(pod: &PodSummary, ended: &Ended) -> String {
     let Ended { exit_code, reason, .. } = ended;
     let more = match (&**reason, exit_code) {
         ("OOMKilled", _) => " (it needed more memory than its limit: raise memoryOverhead or memory)",
-        // Ended by the signal SIGKILL or SIGTERM.
+        // The exit codes after the signals SIGKILL and SIGTERM.
         (_, 137 | 143) if pod.terminating && pod.message.is_none() => " (its pod was deleted)",
         _ => "",
     };
@@ -105,7 +106,7 @@ mod tests {
     use super::*;
     use serde_json::{from_value, json};
 
-    /// While a large image was pulled, the status named a volume that had been mounted late.
+    /// In an earlier version, the status named a volume that was mounted already, while a large image was pulled.
     #[test]
     fn a_pod_is_silent_until_its_volumes_are_mounted_and_its_network_is_set_up() {
         let silent_for = |conditions: &[&str]| {

@@ -257,8 +257,8 @@ impl Policy {
 /// and end within a short time.
 const COLLECT: Duration = Duration::from_secs(1);
 
-/// Returns the time that is left to collect changes of executors after the last write of the status; `None` if they are to
-/// be written. If the clock was set back since that write, nothing is collected until it has caught up.
+/// Returns how much longer changes of executors are collected after the last write of the status; `None` if they are to
+/// be written now. If the time of that write is in the future, because the clock was set back, nothing is collected.
 pub fn left_to_collect(written: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let rest = COLLECT.checked_sub(between(written.filter(|at| *at <= now)?, now))?;
     Some(rest).filter(|rest| !rest.is_zero())

@@ -26,8 +26,8 @@ pub(super) enum OnClash {
 /// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
 /// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
-/// `entries` have the same key, only the last one is added, except under [`OnClash::Append`]: then the first one is
-/// added too, unless it only repeats the last one.
+/// `entries` have the same key, only the last one is added. Under [`OnClash::Append`], the first one is added too,
+/// unless the last one has all its fields with the same values.
 ///
 /// # Errors
 ///

@@ -40,8 +40,8 @@ pub struct PodSummary {
     /// When a driver, a submission pod or a SparkConnect server was assigned to a node; `None` for executors, because
     /// no decision depends on this time of theirs.
     pub assigned: Option<Timestamp>,
-    /// Whether the volumes of such a pod are mounted and its network is set up, while the pod is pending. After that, it
-    /// waits for images and init containers only.
+    /// Whether a driver, a submission pod or a SparkConnect server is pending and has a sandbox: its volumes are
+    /// mounted and its network is set up, so that it waits only for images and init containers.
     pub has_sandbox: bool,
     pub phase: Phase,
     /// Whether the pod is being deleted.

@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, fmt::Display, time::Duration};
 /// minutes. Without this limit, a schedule whose runs start faster than they end would create more and more
 /// applications.
 const MOST_UNFINISHED: usize = 50;
-/// The maximum pause before the pods of a deleted application are looked up again. Each time, the pods of the namespace
-/// are listed, and the pods of a lost node stay until somebody deletes the node.
+/// The maximum pause before the pods of a deleted application are looked up again. Each look-up lists the pods of the
+/// namespace, and the pods of a lost node stay until somebody deletes the node.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Pass<'_> {

@@ -19,10 +19,10 @@ pub(super) fn text(properties: &BTreeMap<String, String>, config_map: &str, now:
     })
 }
 
-/// Returns the text of the driver's `spark.properties` without the time of the submission, in which two attempts to
-/// submit a run differ: without the date in the second comment, and without the value of `spark.app.submitTime`. They
-/// are left out only if they consist of letters, digits, blanks and colons, so that they cannot contain anything else
-/// that Java would read.
+/// Returns the text of the driver's `spark.properties` without the time of the submission, which differs between two
+/// attempts to submit a run: without the date in the second comment, and without the value of `spark.app.submitTime`.
+/// Each is left out only if it consists of letters, digits, blanks and colons: other texts could contain further
+/// properties.
 pub fn without_times(text: &str) -> String {
     let is_time = |rest: &str| rest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ' ' | ':'));
     // A comment never continues on the next line, so the second line of such a text is a line of its own.
@@ -132,7 +132,7 @@ mod tests {
         );
     }
 
-    /// Otherwise a text could have properties that count as the time.
+    /// Otherwise somebody could hide further properties in the time.
     #[test]
     fn only_times_are_left_out_of_properties() {
         let of = |date: &str, time: &str| format!("#of a\n#{date}\nspark.app.submitTime={time}\nspark.a=b\n");

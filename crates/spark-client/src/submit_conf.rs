@@ -1,5 +1,5 @@
-//! Keys of Spark's configuration that only Spark's submission client reads. Those that the operator sets or checks as
-//! well are in the crate `api`.
+//! Keys of Spark's configuration that only Spark's submission client reads. The keys that the operator also sets or
+//! checks are in the crate `api`, and are exported again here.
 
 pub use api::submit_conf::*;
 use api::{Role, conf};

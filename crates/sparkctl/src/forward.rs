@@ -128,7 +128,7 @@ async fn over(to: &PodPort, pod: &Pod) {
 }
 
 /// Whether Spark does not listen on the pod's ports any more: its container or the pod has ended, or the pod does not
-/// exist. `pod` is one whose Spark container has started.
+/// exist. Only for pods whose Spark container has started.
 pub(super) fn has_ended(pod: Option<&Pod>) -> bool {
     let phase = pod.and_then(|pod| pod.status.as_ref()).and_then(|status| status.phase.as_deref());
     pod.is_none_or(|pod| !runs(pod)) || matches!(phase, Some("Succeeded" | "Failed"))
@@ -146,7 +146,7 @@ impl PodPort {
     ///
     /// # Errors
     ///
-    /// When the user may not forward ports of pods.
+    /// When the API server refuses the user's credentials, or the user may not forward ports of pods.
     pub(super) async fn answers(&self) -> anyhow::Result<()> {
         self.until(async || {
             let mut forwarder = self.pods.portforward(&self.pod, &[self.port]).await?;
@@ -245,7 +245,7 @@ impl LocalPort {
                 (accepted, ..) = accept => {
                     let (connection, _) = match accepted {
                         Ok(accepted) => accepted,
-                        // This process may have no file descriptors left: the connections that it has continue.
+                        // This process may have no file descriptors left. Its open connections continue.
                         Err(error) => {
                             complain(&format!("a connection cannot be accepted: {error}"));
                             sleep(PAUSE).await;
@@ -272,7 +272,7 @@ mod tests {
 
     /// In an earlier version, `sparkctl ui` waited for ever for a driver that had ended beside a sidecar.
     #[test]
-    fn a_driver_has_ended_although_its_sidecar_runs_on() {
+    fn a_driver_has_ended_although_its_sidecar_still_runs() {
         let has_ended = |phase: &str, state: Value| {
             let spark = json!({"name": "main", "state": state, "image": "", "imageID": "", "ready": false, "restartCount": 0});
             let pod = json!({
@@ -283,7 +283,7 @@ mod tests {
         };
         assert!(!has_ended("Running", json!({"running": {}})));
         assert!(has_ended("Running", json!({"terminated": {"exitCode": 0}})));
-        // Kubernetes gives up the pod of a lost node, of which it has no news.
+        // Kubernetes ends the pod of a lost node, and the last known state of its container remains.
         assert!(has_ended("Failed", json!({"running": {}})));
     }
 }

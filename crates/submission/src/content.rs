@@ -1,13 +1,13 @@
-//! Compares an object that exists with the object that the operator would create under its name. Name, owner and labels
-//! follow from facts that other users can read, so whoever may create such objects can create one in advance. Its
-//! content decides whether a run uses it.
+//! Compares an object that exists with the object that the operator would create under its name. Users who may read the
+//! application can compute name, owner and labels, so those who may create such objects can create one in advance.
+//! Therefore the content decides whether a run uses an object.
 
 use serde_json::Value;
 use spark_client::without_times;
 
-/// Whether objects of this kind are compared: those from which the driver's configuration comes, and by which executors
-/// find the driver. Whoever may create a NetworkPolicy can also add one of another name, and the operator has no rights on
-/// Secrets.
+/// Whether objects of this kind are compared. The driver's configuration comes from ConfigMaps, and executors find the
+/// driver by its Service. A NetworkPolicy is not compared, because whoever can forge it can also add one of another
+/// name, nor a Secret, because the operator may not read it.
 pub fn is_compared(kind: &str) -> bool {
     ["ConfigMap", "Service"].contains(&kind)
 }
@@ -18,8 +18,8 @@ pub fn is_same(there: &Value, wanted: &Value) -> bool {
     content(there) == content(wanted)
 }
 
-/// Returns the data of a ConfigMap, and which pods a Service leads to. The other fields of a Service have defaults of the
-/// API server, and without its pods none of them leads anywhere.
+/// Returns the data of a ConfigMap, or the fields of a Service that decide where it leads. Its other fields may have
+/// defaults of the API server, and they lead to no other pods.
 fn content(object: &Value) -> [Value; 7] {
     let mut data = object["data"].clone();
     if let Some(Value::String(text)) = data.get_mut("spark.properties") {
@@ -36,7 +36,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_the_api_server_adds_and_the_time_are_no_other_content_and_all_else_is() {
+    fn defaults_of_the_api_server_metadata_and_the_time_do_not_count_as_content() {
         let config_map = json!({"immutable": true, "data": {"spark.properties": "#a\n#1\nspark.a=b\n"}});
         let service = json!({"spec": {"clusterIP": "None", "selector": {"spark-role": "driver"}}});
         for (wanted, field, value, is_content) in [

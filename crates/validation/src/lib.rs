@@ -192,7 +192,7 @@ fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<Stri
             None => given,
         };
         let letters = || strsim::osa_distance(&own.to_lowercase(), &name.to_lowercase());
-        // Only names of about the same length are compared letter by letter, which takes long.
+        // The comparison letter by letter takes long, so only names of about the same length are compared.
         (own.len().abs_diff(name.len()) <= LETTERS).then(|| (letters(), name, &given[own.len()..]))
     });
     let (letters, name, rest) = resembling.min_by_key(|(letters, ..)| *letters)?;

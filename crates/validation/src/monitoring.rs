@@ -98,9 +98,9 @@ fn has_instance(key: &str) -> bool {
     key.split_once('.').is_some_and(|(instance, rest)| is_instance(instance) && !rest.is_empty())
 }
 
-/// The maximum number of values in the exporter's configuration, those that aliases repeat included, and the maximum
+/// The maximum number of values in the exporter's configuration, including those that aliases repeat, and the maximum
 /// size of its texts in bytes. A configuration with a rule for each metric of Spark has a few thousand values. Without
-/// these limits, a text of 1 KiB could stand for so many values that they take some hundred megabytes.
+/// these limits, the values of a text of 1 KiB could take some hundred megabytes.
 const MOST_VALUES: usize = 20_000;
 const LARGEST_TEXTS: usize = 1 << 20;
 
@@ -172,7 +172,7 @@ fn beside_others(subject: &Subject, prometheus: &PrometheusSpec, role: Role) {
     for (spark, key, default) in OF_DRIVER.into_iter().filter(|_| role == Role::Driver) {
         let configured = subject.spec.spark_conf.get(key);
         let taken = configured.map_or(Some(default), |configured| configured.trim().parse().ok());
-        // Without the web UI nothing listens on its port, but the container has the port's name nevertheless.
+        // Without the web UI, nothing listens on its port, but the container still has a port of that name.
         let is_unused = key == conf::UI_PORT && is_ui_off(subject.application);
         if taken == Some(port) && !is_unused {
             let why =

@@ -14,8 +14,8 @@ use serde_json::{Value, value::RawValue};
 /// of a pod, and no decision depends on them.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Objects {
-    /// Null if the review has no new version, if it is to be refused for its excess, or if the review is to be allowed
-    /// without a check.
+    /// Null if the review has no new version, if that version is to be refused for its excess, or if the review is to
+    /// be allowed without a check.
     pub new: Value,
     /// The stored version. Null if the review has none, or if a version exceeds its bounds.
     pub old: Value,
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_repeated_field_the_last_value_counts() {
+    fn the_last_value_of_a_repeated_field_counts() {
         let repeated = r#"{"metadata":{"name":"a"},"spec":1,"metadata":{"managedFields":0,"name":"b","managedFields":{},"name":"c"},"spec":2}"#;
         assert_eq!(read(repeated, "null").unwrap().new, json!({"metadata": {"name": "c"}, "spec": 2}));
     }

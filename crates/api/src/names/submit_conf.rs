@@ -1,5 +1,5 @@
-//! Keys of Spark's configuration that only Spark's submission client reads, as far as the operator sets or checks them:
-//! `crates/spark-client/src/submit_conf.rs` has the others.
+//! Keys of Spark's configuration that only Spark's submission client reads and that the operator sets or checks. The
+//! other keys of that client are in `crates/spark-client/src/submit_conf.rs`.
 
 /// Jars on the class path, separated by commas.
 pub const JARS: &str = "spark.jars";

@@ -134,8 +134,8 @@ impl<'a> Pass<'a> {
     }
 
     /// Records the gateway's port for this server, and sets the condition `GatewayMissing` if the spec needs a gateway.
-    /// While the condition is false, connections pass the gateway and count. A suspended server does not have it, so
-    /// that the time of the suspension does not count as idle.
+    /// While the condition is false, clients connect through the gateway, and their connections count as use. The
+    /// condition is never false during a suspension, so that this time does not count as idle.
     fn find_gateway(&mut self) {
         let (needed, known) = (self.connect.needs_gateway(), self.policy.gateway.is_some());
         let port = self.seen.gateway_port.filter(|_| needed && known);
@@ -169,8 +169,8 @@ impl<'a> Pass<'a> {
     /// Plans the objects other than the pod. Returns the pod or object that has a name that is needed, if the
     /// SparkConnect does not control it.
     fn plan_objects(&mut self) -> Option<ObjectKey> {
-        // EndpointSlices of a Service that is not ours would lead its clients to this server, and an Ingress those of the
-        // web UI to that Service.
+        // If the Service is not ours, EndpointSlices would lead its clients to this server, and an Ingress would lead
+        // users of the web UI to that Service.
         let service = ObjectKind::SERVICE.named(names::service(self.connect));
         let is_taken = self.seen.objects.iter().any(|found| found.key == service && !found.is_ours);
         let gateway = self.gateway().filter(|_| !is_taken);

@@ -11,8 +11,8 @@ use plan::between;
 use std::time::Duration;
 
 impl Pass<'_> {
-    /// Returns how long the server has been idle: the time since the last connection, or since it started, became ready
-    /// or was resumed, or since connections pass the gateway, if that is later.
+    /// Returns how long the server has been idle: the time since its last connection, or since it started, became
+    /// ready, was resumed or got the gateway, whichever is latest.
     fn idle(&self) -> Duration {
         let status = &self.plan.status;
         let ready = status.true_condition(SERVER_POD_READY);
@@ -22,7 +22,7 @@ impl Pass<'_> {
             // With its restarts, a server that ends again and again would never be idle.
             status.last_restart_time.clone().filter(|_| status.restarts == 0),
             ready.map(|condition| condition.last_transition_time.clone()),
-            // Nobody has recorded the connections before.
+            // Before that, clients did not connect through the gateway, so nobody recorded their connections.
             status.condition(GATEWAY_MISSING).map(|condition| condition.last_transition_time.clone()),
         ];
         let latest = times.into_iter().flatten().map(|time| time.0).max();
@@ -55,7 +55,8 @@ impl Pass<'_> {
         has_started && self.elapses(limit, self.idle())
     }
 
-    /// Returns whether `passed` has reached the limit, and idleness counts. If not, schedules a reconcile for then.
+    /// Returns whether `passed` has reached the limit and no time is left of [`crate::Observed::settling`]. If not,
+    /// schedules a reconcile for that time.
     fn elapses(&mut self, limit: Duration, passed: Duration) -> bool {
         let rest = limit.saturating_sub(passed).max(self.seen.settling);
         if !rest.is_zero() {

@@ -41,9 +41,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The interval in which the NetworkPolicy is applied again, in case somebody has changed it.
 const REAPPLY_AFTER: Duration = Duration::from_secs(60);
 
-/// The time for which idleness does not count after a pod of the gateway has become ready or this process has started.
-/// While the operator is down, its webhook is too, so that all reports of open connections fail. The gateway retries
-/// every 8 s, `sparkctl connect open` every 20 s, and the webhook's Service needs some seconds to reach this process.
+/// The time for which no server counts as idle after the gateway's first pod has become ready or this process has
+/// started. While the operator is down, its webhook is too, so all reports of open connections fail. The gateway
+/// retries every 8 s, `sparkctl connect open` every 20 s, and the webhook's Service needs some seconds to reach this
+/// process.
 const SETTLING: Duration = Duration::from_secs(60);
 
 /// The operator's settings about its gateway.
@@ -62,7 +63,7 @@ pub(super) struct KnownGateway {
     setup: GatewaySetup,
     /// The IP addresses of its ready pods; `None` before the pods are listed.
     addresses: state::Sender<Option<Vec<String>>>,
-    /// Since when pods of the gateway are ready, as far as this process knows. `None` if there are none.
+    /// The time since which this process has seen at least one ready pod of the gateway. `None` if there is none.
     pub ready_since: Mutex<Option<Instant>>,
     given: Mutex<Given>,
     /// Notified when SparkConnects have changed.
@@ -114,7 +115,8 @@ impl KnownGateway {
         Gateway { addresses, ..self.setup.gateway.clone() }
     }
 
-    /// Returns the time for which idleness does not count yet: until [`SETTLING`] after [`Self::ready_since`].
+    /// Returns the time for which no server counts as idle yet: what is left of [`SETTLING`] since
+    /// [`Self::ready_since`].
     pub(super) fn settling(&self) -> Duration {
         let since = *self.ready_since.lock();
         since.map_or(SETTLING, |since| SETTLING.saturating_sub(since.elapsed()))

@@ -217,7 +217,7 @@ mod tests {
             context
         }
 
-        /// Returns a context with a gateway whose pods are ready for this number of seconds.
+        /// Returns a context with a gateway whose pods have been ready for this number of seconds.
         fn context_with_gateway(&self, server_time: Option<Timestamp>, ready_for: u64) -> Context {
             let gateway = connect::Gateway { namespace: "ours".to_owned(), ..connect::Gateway::default() };
             let setup = GatewaySetup { gateway, ports: 1..=2, policy: "ports".to_owned() };
@@ -279,7 +279,7 @@ mod tests {
     /// In an earlier version, an operator that had been down for longer than the idle time deleted servers that were in
     /// use: the gateway could not report their connections without the operator's webhook.
     #[tokio::test]
-    async fn a_spark_connect_is_idle_by_the_clock_of_the_api_server_and_after_the_gateway_could_report() {
+    async fn a_spark_connect_is_idle_by_the_api_servers_clock_and_only_once_the_gateway_could_report() {
         const BEGIN: &str = "1970-01-01T00:00:00Z";
         let time = |seconds| Timestamp::from_second(seconds).ok();
         for (server_time, ready_for, is_deleted) in

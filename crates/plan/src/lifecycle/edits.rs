@@ -42,8 +42,8 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
     }
 }
 
-/// Whether the present run is being suspended for Kueue, which removes from the spec, in the same update, what it has
-/// added when it admitted the application. If the run has succeeded already, that is no reason to repeat it.
+/// Whether Kueue suspends the present run to take its quota back. In the same update, Kueue removes from the spec what
+/// it added when it admitted the application: a run that has succeeded already must not be repeated for that.
 fn is_taken_back(application: &SparkApplication) -> bool {
     let state = application.state();
     application.spec.suspend == Some(true)

@@ -72,7 +72,7 @@ impl Pass<'_> {
             && let Some(budget) = auxiliary::budget(self.application, name, self.policy)
         {
             plan.actions.push(Action::Make(vec![budget]));
-            // The API server may refuse it as long as the run lasts.
+            // The API server may refuse the budget as long as the run lasts, so the pauses grow.
             let again = driver::age(pod, self.now).clamp(SOON, EVENTUALLY);
             plan.wake = plan.wake.into_iter().chain([again]).min();
         }

@@ -36,8 +36,9 @@ const SOON: Duration = Duration::from_secs(5);
 /// The pause before the next reconcile when no change is expected. The watches report most changes; this pause is for
 /// changes that no watch reports.
 const EVENTUALLY: Duration = Duration::from_secs(300);
-/// The number of failures of a run's executors that are not collected. Spark deletes the pod of an executor that has failed within a
-/// second, and what is lost with it is why it failed. More than the first few fail for the same reasons.
+/// The number of executors of a run whose failures are written at once instead of collected. Spark deletes the pod of a
+/// failed executor within a second, and with it the reason of the failure is lost. Later executors mostly fail for the
+/// same reasons as the first ones.
 const FAILURES_AT_ONCE: usize = 10;
 
 /// The facts on which the next decision depends. Nothing else is requested from the API server.
@@ -178,7 +179,8 @@ impl Pass<'_> {
     }
 
     /// Returns the plan that writes `status` with the observed states of the executors. While the state of the
-    /// application stays the same, changes are collected (see [`left_to_collect`]), except the first failures.
+    /// application stays the same, changes are collected (see [`left_to_collect`]), except for the first
+    /// [`FAILURES_AT_ONCE`] failures.
     fn with_executors(
         &self,
         mut status: SparkApplicationStatus,
@@ -268,7 +270,7 @@ impl Pass<'_> {
     /// Adds the finalizer that keeps the driver's pod until its outcome is recorded, if the admin has turned this on.
     /// Removes the finalizer from a driver whose outcome is recorded or no longer needed. The driver may be that of a
     /// deleted application of the same name: if no operator was running at the time of that deletion, nothing else
-    /// releases it, and this application would wait for its end for ever.
+    /// releases that driver, and this application would wait for it for ever.
     fn keep_or_release(&self, plan: &mut Plan) {
         let driver = self.seen.driver.pod().filter(|pod| pod.is_of_application(self.name()));
         let Some(pod) = driver else { return };

@@ -19,8 +19,9 @@ impl Pass<'_> {
         self.application.labels().contains_key(label::QUEUE_NAME)
     }
 
-    /// Whether the application begins or continues to be suspended. One that has ended has nothing to suspend. If the run
-    /// has succeeded and no other run follows, that is recorded first: otherwise a resumption would repeat the run.
+    /// Whether a suspension begins or continues. An application that has ended has nothing to suspend. If the run has
+    /// succeeded and no other run is to follow, the success is recorded instead: otherwise the run would be repeated
+    /// after the suspension.
     pub(super) fn is_to_be_suspended(&self, state: State) -> bool {
         let is_over =
             matches!(state, State::Completed | State::Failed | State::Suspended | State::Suspending);

@@ -42,7 +42,7 @@ pub(super) struct Flags {
 /// The server's port, which is also the default port of Spark Connect clients.
 const PORT: u16 = 15_002;
 /// The time between two records of the use of the server: a third of the minimum idle time after which a server sleeps,
-/// so that a record may fail once.
+/// so that one record may fail.
 const PERIOD: Duration = Duration::from_secs(connect::LEAST_IDLE_SECONDS.unsigned_abs() / 3);
 
 pub(super) async fn open(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
@@ -93,9 +93,9 @@ fn instructions(port: u16) -> String {
     )
 }
 
-/// Returns the time by the API server's clock: the value of the `Date` header of a response, rounded up to the next
-/// second, so that it is after the time at which the server has gone to sleep. Returns the time of this machine if there
-/// is none.
+/// Returns the time by the API server's clock: the `Date` header of a response plus one second, because the header has
+/// only whole seconds, and the time has to be later than that at which the server went to sleep. Without such a header,
+/// returns the time of this machine.
 async fn time(cluster: &Cluster) -> Timestamp {
     let time = async {
         let request = Request::new("").get("version", &GetParams::default()).ok()?;
@@ -109,7 +109,8 @@ async fn time(cluster: &Cluster) -> Timestamp {
 /// Records in the annotation of the SparkConnect that the server is used, as the gateway does. Returns false if the API
 /// server refuses that, so that repeating it is useless.
 async fn record_use(cluster: &Cluster, name: &str) -> bool {
-    // If the clock of this machine is slow, its time would say that the server is idle, although others use it.
+    // If the clock of this machine is slow, its time would replace a later one of other users, and the server would
+    // seem idle.
     let now = time(cluster).await.to_string();
     let patch = json!({"metadata": {"annotations": {annotation::LAST_CONNECTION: now}}});
     let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));

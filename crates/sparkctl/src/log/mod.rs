@@ -111,8 +111,8 @@ impl FromStr for Executors {
     }
 }
 
-/// The number of executors' logs that are read at once without --follow. Each takes a connection, and an application may
-/// have more executors than this process may open files.
+/// The maximum number of executors' logs that are read at once without --follow. Each takes a connection, and an
+/// application may have more executors than this process may open files.
 const AT_ONCE: usize = 16;
 /// The pause before the next request for something that does not exist yet.
 const PAUSE: Duration = Duration::from_millis(500);

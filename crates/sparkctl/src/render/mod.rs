@@ -90,8 +90,7 @@ pub(super) struct Flags {
 const TIME: Timestamp = Timestamp::UNIX_EPOCH;
 /// The default URL by which Spark reaches the API server: the one inside the cluster.
 const MASTER: &str = "k8s://https://kubernetes.default.svc:443";
-/// The name that the operator gives drivers as SPARK_USER if no other user is configured: that of the user in the public
-/// Spark images.
+/// The SPARK_USER of drivers if no other user is configured: the user of the public Spark images, as in the operator.
 const OS_USER: &str = "spark";
 
 /// Prints what is created and run for each application in the file. `namespace` is the namespace of applications that

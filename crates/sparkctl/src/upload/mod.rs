@@ -105,9 +105,9 @@ struct Planned {
 }
 
 /// Finds the files of this machine that `objects` name, and replaces each path in `objects` with the URI that the file
-/// will have. Returns `None` if no files are named. Nothing is uploaded yet. `folder` is where the objects come from,
-/// `None` if they come from the cluster: somebody else may have written them, so only files in it and in the folders of
-/// --upload-from may be uploaded.
+/// will have. Returns `None` if no files are named. Nothing is uploaded yet. `folder` is the folder of the manifest,
+/// `None` if the objects come from the cluster. Somebody else may have written the objects, so only files in `folder`
+/// and in the folders of --upload-from may be uploaded.
 ///
 /// # Errors
 ///
