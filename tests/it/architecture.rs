@@ -54,8 +54,8 @@ const MOST_CRATES_OF_DECISIONS: usize = 81;
 /// Prefixes of keys of labels, annotations and Spark's configuration, each after the quote that opens a string literal.
 const KEYS: [&str; 4] =
     ["\"sparkoperator.k8s.io/", "\"spark.kubernetes.", "\"spark.driver.", "\"spark.executor."];
-/// The modules whose files alone may contain the prefixes of [`KEYS`]: of all crates, and of the one that does what
-/// Spark's submission client does.
+/// The modules whose files alone may contain the prefixes of [`KEYS`]: one for all crates, and one for the crate that
+/// does the work of Spark's submission client.
 const NAMES: [&str; 2] = ["crates/api/src/names", "crates/spark-client/src/submit_conf"];
 
 /// The call that only the validation may make, and the folder of the validation.
@@ -94,7 +94,7 @@ fn every_source_file_keeps_the_rules() {
     assert!(found.is_empty(), "\n{}", found.join("\n"));
 }
 
-/// Otherwise a correction of one constant could leave another with the same key as it was.
+/// If two constants had the same key, a correction could miss one of them.
 #[test]
 fn no_key_is_written_twice() {
     let mut keys = BTreeSet::new();

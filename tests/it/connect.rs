@@ -483,7 +483,7 @@ fn changes_of_executors_alone_are_written_once_a_second() {
     story.seen.server.as_mut().unwrap().is_ready = false;
     assert_eq!(running(&mut story, 4, 0).0, Some(4));
     assert_eq!(story.plan.status.state, ConnectState::NotReady);
-    // The status seems to be written later than now if the clock went back.
+    // If the clock was set back, the last write seems to be in the future.
     assert_eq!(running(&mut story, 5, -60).0, Some(5));
 }
 
@@ -538,7 +538,8 @@ fn a_server_of_spark_3_without_the_jar_of_spark_connect_gets_a_warning() {
     }
 }
 
-/// In an earlier version, the warning was that of an application: the operator would set the deploy mode to `cluster`.
+/// In an earlier version, a server got the warning for applications, that the operator sets the deploy mode to
+/// `cluster`.
 #[test]
 fn a_server_gets_no_warning_of_what_only_an_application_ignores() {
     let properties =

@@ -257,8 +257,8 @@ fn a_failed_or_reverted_change_is_retried_with_growing_backoff() {
     );
 }
 
-/// In an earlier version, an application named like somebody else's Service got an Ingress that led to that Service, while
-/// an event reported that the Service could not be created.
+/// In an earlier version, an application whose Service had the name of somebody else's Service got an Ingress that led
+/// to that one, while an event reported that its own could not be created.
 #[test]
 fn an_ingress_leads_to_no_service_of_another_owner() {
     let (application, policy) = host_and_path();
@@ -276,7 +276,7 @@ fn an_ingress_leads_to_no_service_of_another_owner() {
     assert_eq!(made_beside(auxiliary(&[of_another(&own)])), ["Service"]);
     assert_eq!(made_beside(auxiliary(&[own])), ["Ingress"]);
 
-    // The API server has confirmed a Service that no watch reports.
+    // No watch reports the Service, but the API server has confirmed its creation.
     let run = Run::next(&application).id.to_string();
     for (made_for, expected) in [(Some(run), ["Ingress"]), (None, ["Service"])] {
         let tried = Try { ended: Some(at(-600)), made_for, ..Try::begun(None, at(-600)) };
@@ -446,8 +446,8 @@ fn made(plan: &Plan) -> Vec<Value> {
     plan.auxiliary.iter().filter_map(made).collect()
 }
 
-/// Returns the objects that are created for `application`: each Service, and the Ingress that leads to it, which is created
-/// when the Service is there.
+/// Returns the objects that are created for `application`: each Service, and the Ingress that leads to it, which is
+/// created once the Service exists.
 fn made_in_turn(application: &SparkApplication, policy: &Policy) -> Vec<Value> {
     let services = made(&next(application, AuxiliaryObjects::default(), 0, policy));
     let seen = auxiliary(&stored(services.clone()));

@@ -393,7 +393,8 @@ fn values_that_kubeflows_chart_accepts_are_accepted() {
         .map(|account| account["metadata"]["namespace"].as_str().unwrap())
         .collect();
     assert_eq!(accounts, ["team-a"]);
-    // Without a webhook, the controller's pods have nothing else to run.
+    // Without a webhook, `webhook.inControllerPods` has no effect: the controller's pods run `controller start`, which
+    // reads spark-defaults.conf.
     rendered(RELEASE, &[&values("lenient"), "--set=webhook.enable=false,webhook.inControllerPods=true"]);
 }
 

@@ -165,7 +165,7 @@ async fn use_is_reported_once_a_period_and_once_more_after_the_last_connection()
 /// In an earlier version, a server slept although it was in use, after somebody had removed its idle time and set it
 /// again.
 #[tokio::test]
-async fn a_connection_is_reported_also_when_its_port_was_closed_and_another_one_is_open() {
+async fn a_connection_through_a_port_that_is_closed_by_now_is_still_reported() {
     let rig = Rig::begin(settings()).await;
     rig.api.put(object("a", EARLY, &ready(20_000)));
     let mut session = rig.connect(20_000).await;
