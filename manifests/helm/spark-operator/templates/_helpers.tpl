@@ -141,7 +141,7 @@ another one, by its tag, which is a version of Kubeflow's operator. A mirror kee
 - --connect-gateway-account={{ include "spark-operator.account" (dict "root" $ "half" "connect-gateway" "values" .gateway) }}
 {{- end }}
 {{- end }}
-{{- /* The webhook needs it for the longest name of a schedule. */ -}}
+{{- /* The webhook checks by it how long the name of a schedule may be. */ -}}
 {{- with .Values.controller.scheduledSparkApplicationTimestampPrecision }}
 - --scheduled-spark-application-timestamp-precision={{ . }}
 {{- end }}

@@ -25,7 +25,7 @@ RestSubmitter: the operator submits applications itself, without a JVM
 {{- range .Values.controller.env -}}{{- if eq .name "SPARK_CONF_DIR" -}}true{{- end -}}{{- end -}}
 {{- range .Values.controller.extraArgs -}}{{- if hasPrefix "--spark-conf-dir" . -}}true{{- end -}}{{- end -}}
 {{- if .Values.controller.envFrom -}}true{{- end -}}
-{{- /* Where `controller start` looks for it, as Kubeflow's image does */ -}}
+{{- /* The directory that `controller start` reads, as in Kubeflow's image */ -}}
 {{- if not (and .Values.webhook.enable .Values.webhook.inControllerPods) -}}
 {{- range .Values.controller.volumeMounts -}}{{- if regexMatch "^/opt/spark/conf(/|$)" .mountPath -}}true{{- end -}}{{- end -}}
 {{- end -}}
