@@ -124,7 +124,7 @@ fn renamed(Needs { places, lock, settings }: &Needs) -> String {
     let others = names.into_iter().filter(|(_, name, printed)| name != printed);
     let others: Vec<_> =
         others.map(|(kind, name, printed)| format!("{kind} {name} instead of {printed}")).collect();
-    if others.is_empty() { String::new() } else { format!(", with {} in its roles", others.join(", ")) }
+    if others.is_empty() { String::new() } else { format!(", with {} in the roles", others.join(", ")) }
 }
 
 /// Returns those of `needed` that the operator's account does not have, in words. For a namespace, the answer to one request
@@ -379,7 +379,7 @@ mod tests {
                      spark-operator-webhook, ValidatingWebhookConfiguration checks instead of spark-operator-webhook, \
                      Lease elsewhere/lock instead of ours/spark-operator-lock";
         let advice = advice(&needs(&[]));
-        assert!(advice.contains(&format!("--filename -, with {names} in its roles; or, ")), "{advice}");
+        assert!(advice.contains(&format!("--filename -, with {names} in the roles; or, ")), "{advice}");
     }
 
     #[test]

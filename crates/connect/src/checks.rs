@@ -158,7 +158,7 @@ fn fields(connect: &SparkConnect, findings: &mut Findings) {
     if let Some(mode) = mode.filter(|mode| *mode != "client") {
         let field = format!("spec.sparkConf[{}]", conf::DEPLOY_MODE);
         let why =
-            format!("`{mode}` is not possible: a server of Spark Connect runs in its own pod, take it out");
+            format!("`{mode}` is not possible, a server of Spark Connect runs in its own pod: take it out");
         findings.refuse(field, why);
     }
     for (key, port, what) in [
