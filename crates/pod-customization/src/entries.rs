@@ -26,8 +26,7 @@ pub(super) enum OnClash {
 /// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
 /// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
-/// `entries` have the same key, only the last one is added. Under [`OnClash::Append`], the first one is added too,
-/// unless the last one has all its fields with the same values.
+/// `entries` have the same key, only the last one is added.
 ///
 /// # Errors
 ///
@@ -53,9 +52,7 @@ pub(super) fn add(
     }
     let mut is_missing = vec![false; entries.len()];
     for (i, entry) in entries.iter().enumerate() {
-        let latest = last[&*keys[i]];
-        let is_of_its_own = || matches!(on_clash, OnClash::Append) && !states(&entries[latest], entry);
-        if latest != i && !is_of_its_own() {
+        if last[&*keys[i]] != i {
             continue;
         }
         let same_key = there.get(&keys[i]).map_or(&[][..], Vec::as_slice);
@@ -134,6 +131,8 @@ fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, st
     let text = |field: &&str| match &entry[*field] {
         // The only key field that the API server fills in if it is absent.
         Value::Null if *field == "protocol" => Ok(Cow::Borrowed("TCP")),
+        // Two ports of one number, or two aliases of one address, differ in these.
+        value if ["name", "hostnames"].contains(field) && key.len() > 1 && is_empty(value) => Ok(Cow::Borrowed("")),
         Value::Null => problem(field, "is required"),
         Value::String(text) if text.is_empty() && *field != "protocol" => problem(field, "must not be empty"),
         Value::String(text) => Ok(Cow::Borrowed(text.as_str())),

@@ -16,7 +16,7 @@ pub(super) const PORTS: Concern<Embedded<Vec<ContainerPort>>> = Concern {
 };
 
 pub(super) fn add_ports(pod: &mut SparkPod, ports: Vec<Value>) -> Result<(), Problem> {
-    entries::add(&mut pod.container, "ports", ports, &["containerPort", "protocol"], OnClash::Append)
+    entries::add(&mut pod.container, "ports", ports, &["containerPort", "protocol", "name"], OnClash::Append)
 }
 
 pub(super) const HOST_NETWORK: Concern<Json<bool>> = Concern {
@@ -37,7 +37,13 @@ pub(super) const HOST_ALIASES: Concern<Embedded<Vec<HostAlias>>> = Concern {
     key: annotation::HOST_ALIASES,
     asked: |pod, _, _| Embedded::list(&pod.host_aliases),
     apply: |pod, aliases| {
-        entries::add(&mut pod.spec, "hostAliases", aliases.into_entries(), &["ip"], OnClash::Append)
+        entries::add(
+            &mut pod.spec,
+            "hostAliases",
+            aliases.into_entries(),
+            &["ip", "hostnames"],
+            OnClash::Append,
+        )
     },
 };
 
