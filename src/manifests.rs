@@ -85,13 +85,10 @@ pub fn operator_roles(settings: &InstallationSettings, namespace: &str) -> Vec<V
     let of_extensions = settings.extensions.roles().filter(|_| drives);
     let where_applications_run = where_applications_run.into_iter().filter_map(needed).chain(of_extensions);
     roles.extend(within_all(where_applications_run.flat_map(of_file).collect(), settings));
-    // The label enforces a level of Pod Security with which Spark's pods do not comply.
-    if settings.namespaces.iter().any(|name| name == namespace) {
-        let namespaces = roles.iter_mut().filter(|object| object["kind"] == "Namespace");
-        for metadata in namespaces.filter_map(|object| object["metadata"].as_object_mut()) {
-            metadata.remove("labels");
-        }
-    }
+    // In a namespace of applications, the level of Pod Security would refuse Spark's pods, and uninstalling the operator
+    // would delete the applications.
+    let has_applications = settings.namespaces.iter().any(|name| name == namespace);
+    roles.retain(|object| object["kind"] != "Namespace" || !has_applications);
     // The Secret and the webhook configurations are for the webhook's certificates, and Leases for the leader election.
     let is_needed = |resource: &Value| match resource.as_str().unwrap_or_default() {
         "leases" => drives,
