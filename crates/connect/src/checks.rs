@@ -78,7 +78,7 @@ pub fn examine(connect: &SparkConnect) -> Findings {
 
 /// Returns the rights that a user needs for the Service of `spec`. The list is empty if `old` has the same Service, or
 /// if the Service is of type ClusterIP and has neither `externalIPs` nor annotations, as for applications, nor a
-/// `clusterIP` that the user has chosen: clients may expect another user's Service at that address.
+/// cluster IP that the user has chosen: clients may expect another user's Service at that address.
 pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) -> Vec<ExposureRight> {
     let Some(service) = &spec.server.service else { return Vec::new() };
     if old.is_some_and(|old| old.server.service.as_ref() == Some(service)) {
@@ -88,7 +88,7 @@ pub fn exposure_rights(old: Option<&SparkConnectSpec>, spec: &SparkConnectSpec) 
     let text = |field: &str| given["spec"][field].as_str().unwrap_or_default();
     let field = if !["", "ClusterIP"].contains(&text("type")) {
         "spec.type"
-    } else if !["", "None"].contains(&text("clusterIP")) {
+    } else if !["", "None"].contains(&text("clusterIP")) || given["spec"]["clusterIPs"].get(1).is_some() {
         "spec.clusterIP"
     } else if !given["spec"]["externalIPs"].is_null() {
         "spec.externalIPs"
