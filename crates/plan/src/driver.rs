@@ -74,7 +74,9 @@ pub fn standing(pod: &PodSummary, complete: bool, uid: &str, id: &SubmissionId, 
 pub(crate) fn end(pod: &PodSummary, ended: &Ended) -> String {
     let Ended { exit_code, reason, .. } = ended;
     let more = match (&**reason, exit_code) {
-        ("OOMKilled", _) => " (it needed more memory than its limit: raise memoryOverhead or memory)",
+        ("OOMKilled", _) => {
+            " (it needed more memory than its limit: raise memoryLimit if it is set, else memoryOverhead)"
+        }
         // The exit codes after the signals SIGKILL and SIGTERM.
         (_, 137 | 143) if pod.terminating && pod.message.is_none() => " (its pod was deleted)",
         _ => "",
