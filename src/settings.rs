@@ -279,7 +279,7 @@ pub struct Settings {
 
     /// The directory with the admin's configuration for submissions: spark-defaults.conf, which every application overrides,
     /// log4j2.properties and other files for the conf directory of drivers. It is copied into ConfigMaps in the namespaces
-    /// of all applications, so no secret may be in it [default: none; for `controller start` /opt/spark/conf, if it exists]
+    /// of all applications, so no secret may be in it [default: none; for the commands `start` /opt/spark/conf, if it exists]
     #[arg(long, env = "SPARK_CONF_DIR", value_name = "DIRECTORY", help_heading = "Submission")]
     pub spark_conf_dir: Option<PathBuf>,
 
