@@ -42,6 +42,8 @@ pub mod label {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Set by users on a SparkApplication: the queue of Kueue in which the application waits for quota.
     pub const QUEUE_NAME: &str = "kueue.x-k8s.io/queue-name";
+    /// On the driver's and the executors' pods of an application, as long as Kueue admits it.
+    pub const POD_SET: &str = "kueue.x-k8s.io/podset";
     /// Labels with this prefix belong to Kueue and are not copied from the application to its pods.
     pub const KUEUE_PREFIX: &str = "kueue.x-k8s.io/";
     /// On an EndpointSlice, read by Kubernetes: the name of the Service that it belongs to.

@@ -112,7 +112,7 @@ events! {
     /// Returns the event for a port of the driver that cannot be reached in the way that the user or the admin has
     /// configured.
     pub(super) not_exposed(why) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"): "{why}";
-    /// Returns the event for an object that belongs to a run in addition to its pods and could not be created.
+    /// Returns the event for an object of a run that could not be created, or a pod that could not be deleted.
     /// `meanwhile` says what the application does until the object exists.
     pub not_made(why, meanwhile) = new(Warning, "SparkApplicationAuxiliaryFailed", "Make"):
         "{why}; the operator retries it, and {meanwhile}";

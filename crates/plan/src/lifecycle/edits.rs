@@ -43,11 +43,13 @@ pub(super) fn of(application: &SparkApplication) -> Edit {
 }
 
 /// Whether Kueue suspends the present run to take its quota back. In the same update, Kueue removes from the spec what
-/// it added when it admitted the application: a run that has succeeded already must not be repeated for that.
+/// it added when it admitted the application: a run that has succeeded already must not be repeated for that. A user's
+/// edit keeps the labels among it.
 fn is_taken_back(application: &SparkApplication) -> bool {
     let state = application.state();
     application.spec.suspend == Some(true)
         && application.labels().contains_key(label::QUEUE_NAME)
+        && !application.spec.driver.pod.labels.contains_key(label::POD_SET)
         && (state.is_followed() || state == State::Succeeding)
 }
 
