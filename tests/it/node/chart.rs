@@ -2,8 +2,8 @@
 //! and that rollback and uninstallation delete only what they should.
 
 use super::{
-    Installed, application, followed, handover::run_documented, install_alone, log, native::python_job, pod,
-    pods, state_is, until,
+    Installed, application, followed, handover::uninstall, install_alone, log, native::python_job, pod, pods,
+    state_is, until,
 };
 use crate::apiserver::{
     helm::{CHART, STAND_IN, helm},
@@ -19,10 +19,7 @@ const IMAGE: [&str; 2] =
 fn a_kubeflow_chart_release_is_upgraded_rolled_back_and_uninstalled_alone() {
     let _alone = install_alone();
     let _installed = Installed;
-    run_documented("docs/admin/install.md", "Uninstalling");
-    // The accounts of drivers are kept, and Helm adopts no object that it has not created.
-    let account = ["delete", "serviceaccount", "spark-operator-spark", "--namespace=default"];
-    kubectl(&[&account[..], &["--ignore-not-found"]].concat());
+    uninstall();
     kubeflows_definitions();
     helm(&["install", "spark-operator", STAND_IN, "--create-namespace", "--wait"]);
     let driver = running_under_kubeflow("handed-over");

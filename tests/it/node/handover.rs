@@ -51,8 +51,16 @@ fn the_documented_commands_take_over_roll_back_and_uninstall_alone() {
     assert!(!left.contains("spark"), "{left}");
 }
 
+/// Uninstalls the operator as documented, and deletes the account of drivers, which that keeps: Helm adopts no object
+/// that it has not created.
+pub(crate) fn uninstall() {
+    run_documented("docs/admin/install.md", "Uninstalling");
+    let account = ["delete", "serviceaccount", "spark-operator-spark", "--namespace=default"];
+    kubectl(&[&account[..], &["--ignore-not-found"]].concat());
+}
+
 /// Runs the commands that `page` contains under `heading`, in the checkout, with the programs of this build.
-pub(crate) fn run_documented(page: &str, heading: &str) {
+fn run_documented(page: &str, heading: &str) {
     let page = fs::read_to_string(page).unwrap();
     let section = page.split_once(&format!("## {heading}\n")).unwrap().1.split("\n## ").next().unwrap();
     let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();

@@ -9,9 +9,7 @@ use crate::{
         restarts::admits,
         route::Route,
     },
-    node::{
-        Installed, handover::run_documented, install_alone, is_installed_again, native::python_job, state_is,
-    },
+    node::{Installed, handover::uninstall, install_alone, is_installed_again, native::python_job, state_is},
 };
 
 const APPLICATIONS: usize = 200;
@@ -121,7 +119,7 @@ fn on_a_node_an_application_continues_through_upgrades_and_rollbacks() {
     ends("upgraded");
 
     // By Helm: the chart of this commit with the image of each.
-    run_documented("docs/admin/install.md", "Uninstalling");
+    uninstall();
     kubectl(&["delete", "namespace", "spark-operator", "--ignore-not-found"]);
     let tag = |image: &str| format!("--set=image.tag={}", image.rsplit_once(':').unwrap().1);
     let wait = ["--wait", "--timeout=120s"];
