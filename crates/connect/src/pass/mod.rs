@@ -310,8 +310,11 @@ impl<'a> Pass<'a> {
             ExecutorState::Completed => self.ended(pod, "server container ended with exit code 0".to_owned()),
             ExecutorState::Failed => {
                 // A server has neither field.
-                let fields = ("memoryLimit if it is set, else memoryOverhead", "spark.driver.memoryOverhead");
-                let why = driver::failure(summary).replacen(fields.0, fields.1, 1);
+                let (advice, own) = (
+                    "raise memoryLimit if it is set, else memoryOverhead",
+                    "raise spark.driver.memoryOverhead",
+                );
+                let why = driver::failure(summary).replacen(advice, own, 1);
                 self.ended(pod, why.replacen("driver container", "server container", 1))
             }
             ExecutorState::Pending => {
