@@ -294,8 +294,7 @@ fn a_failed_server_is_kept_for_its_log_and_recreated_with_growing_backoff() {
     for (restarts, pause) in [(1_i32, 10_i64), (2, 20), (3, 40), (4, 80), (5, 160), (6, 300), (7, 300)] {
         let uid = restarts.to_string();
         let mut pod = server(&uid, Phase::Failed);
-        let message = Some("java.lang.OutOfMemoryError".to_owned());
-        pod.summary.ended = Some(Ended { exit_code: 52, reason: "Error".to_owned(), message });
+        pod.summary.ended = Some(Ended { exit_code: 137, reason: "OOMKilled".to_owned(), message: None });
         story.seen.server = Some(Box::new(pod));
         story.after(1);
         // The first failure makes a ready server NotReady. A failure while it restarts leaves it Provisioning, and each
@@ -305,14 +304,14 @@ fn a_failed_server_is_kept_for_its_log_and_recreated_with_growing_backoff() {
             2 => ConnectState::Provisioning,
             _ => ConnectState::Failed,
         };
-        assert_eq!(story.reported(), (state, "Error", vec!["SparkConnectFailed"]));
+        assert_eq!(story.reported(), (state, "OOMKilled", vec!["SparkConnectFailed"]));
         let failure = story.plan.status.last_failure.clone().unwrap();
-        let why =
-            "server container failed with ExitCode: 52, Reason: Error, Message: java.lang.OutOfMemoryError";
-        assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(52), Some(why)));
+        let why = "server container failed with ExitCode: 137, Reason: OOMKilled (it needed more memory than its limit: \
+                   raise spark.driver.memoryOverhead)";
+        assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(137), Some(why)));
         assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
         story.after(pause - 1);
-        assert_eq!((story.plan.actions.len(), story.reported()), (0, (state, "Error", vec![])), "{restarts}");
+        assert_eq!((story.plan.actions.len(), story.reported()), (0, (state, "OOMKilled", vec![])), "{restarts}");
         story.after(1);
         assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
         story.seen.server = None;
