@@ -311,7 +311,11 @@ fn a_failed_server_is_kept_for_its_log_and_recreated_with_growing_backoff() {
         assert_eq!((failure.exit_code, failure.message.as_deref()), (Some(137), Some(why)));
         assert_eq!((story.plan.status.restarts, story.plan.actions.len()), (restarts, 0));
         story.after(pause - 1);
-        assert_eq!((story.plan.actions.len(), story.reported()), (0, (state, "OOMKilled", vec![])), "{restarts}");
+        assert_eq!(
+            (story.plan.actions.len(), story.reported()),
+            (0, (state, "OOMKilled", vec![])),
+            "{restarts}"
+        );
         story.after(1);
         assert!(story.deletes(&uid, false), "{restarts}: {:?}", story.plan);
         story.seen.server = None;

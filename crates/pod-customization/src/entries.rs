@@ -132,7 +132,9 @@ fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, st
         // The only key field that the API server fills in if it is absent.
         Value::Null if *field == "protocol" => Ok(Cow::Borrowed("TCP")),
         // Two ports of one number, or two aliases of one address, differ in these.
-        value if ["name", "hostnames"].contains(field) && key.len() > 1 && is_empty(value) => Ok(Cow::Borrowed("")),
+        value if ["name", "hostnames"].contains(field) && key.len() > 1 && is_empty(value) => {
+            Ok(Cow::Borrowed(""))
+        }
         Value::Null => problem(field, "is required"),
         Value::String(text) if text.is_empty() && *field != "protocol" => problem(field, "must not be empty"),
         Value::String(text) => Ok(Cow::Borrowed(text.as_str())),
