@@ -129,9 +129,9 @@ impl Maker<'_> {
     /// or is in use by the pod of the run. An object of another owner is an error. This function deletes any other
     /// object, and the caller has to create the child again: such an object is of another run, which was never
     /// recorded, or of a deleted application of the same name, or it has other content, because another version of the
-    /// operator or somebody else has created it. A PersistentVolumeClaim may belong to any owner but a deleted application of
-    /// the same name, and is used as it is, unless Kubernetes is about to delete it: no pod with such a claim is ever
-    /// scheduled.
+    /// operator or somebody else has created it. A PersistentVolumeClaim may belong to any owner but a deleted
+    /// application of the same name, and is used as it is, unless Kubernetes is about to delete it: no pod with such a
+    /// claim is ever scheduled.
     async fn exists_for_run(&self, object: &Encoded) -> Result<bool, Error> {
         let Encoded { child, run, .. } = object;
         let calls = Calls::of_kind(self.client, &child.kind, self.namespace);
