@@ -28,8 +28,8 @@ pub enum Standing {
 /// by force; deleting the younger pod would start a second driver.
 const MAKING: Duration = Duration::from_secs(10);
 
-/// How long a driver or a submission pod may be silent (see [`silence`]), for example while its volumes are mounted,
-/// before the operator looks for the reason.
+/// The time for which a driver or a submission pod may be silent (see [`silence`]), for example while its volumes are
+/// mounted, before the operator looks for the reason.
 pub const SILENCE: Duration = Duration::from_secs(15);
 
 /// The maximum pause between two lookups of the reason why one pod does not start.

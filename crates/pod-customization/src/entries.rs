@@ -25,13 +25,13 @@ pub(super) enum OnClash {
 
 /// Adds each of `entries` to the list at `field` of `parent`, unless the list already has the entry.
 ///
-/// An entry is identified by its `key` fields (with their defaults), or by the whole entry if `key` is empty. If two of
-/// `entries` have the same key, only the last one is added.
+/// An entry is identified by its `key` fields (with their defaults), of which only the first one must be there, or by
+/// the whole entry if `key` is empty. If two of `entries` have the same key, only the last one is added.
 ///
 /// # Errors
 ///
-/// If a key field that has no default is absent or empty in an entry, if an entry clashes under [`OnClash::Deny`], or
-/// if `field` contains anything but a list.
+/// If the first key field is absent or empty in an entry, if an entry clashes under [`OnClash::Deny`], or if `field`
+/// contains anything but a list.
 pub(super) fn add(
     parent: &mut Fields,
     field: &'static str,
@@ -128,22 +128,21 @@ fn is_stored_form(there: &Value, wanted: &Value) -> bool {
 /// entry with every other entry would take too long.
 fn key_of<'e>(entry: &'e Value, key: &[&str], index: usize) -> Result<Cow<'e, str>, Problem> {
     let problem = |field: &str, text| Err(Problem::new(format!("[{index}].{field}"), text));
-    let text = |field: &&str| match &entry[*field] {
+    let text = |(place, field): (usize, &&str)| match &entry[*field] {
         // The only key field that the API server fills in if it is absent.
         Value::Null if *field == "protocol" => Ok(Cow::Borrowed("TCP")),
-        // Two ports of one number, or two aliases of one address, differ in these.
-        value if ["name", "hostnames"].contains(field) && key.len() > 1 && is_empty(value) => {
-            Ok(Cow::Borrowed(""))
-        }
+        value if place > 0 && is_empty(value) => Ok(Cow::Borrowed("")),
         Value::Null => problem(field, "is required"),
-        Value::String(text) if text.is_empty() && *field != "protocol" => problem(field, "must not be empty"),
+        Value::String(text) if text.is_empty() => problem(field, "must not be empty"),
         Value::String(text) => Ok(Cow::Borrowed(text.as_str())),
         value => Ok(Cow::Owned(value.to_string())),
     };
     match key {
         [] => Ok(Cow::Owned(without_empties(entry).to_string())),
-        [only] => text(only),
-        several => Ok(Cow::Owned(several.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("/"))),
+        [only] => text((0, only)),
+        several => {
+            Ok(Cow::Owned(several.iter().enumerate().map(text).collect::<Result<Vec<_>, _>>()?.join("/")))
+        }
     }
 }
 
