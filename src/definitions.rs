@@ -3,7 +3,7 @@
 
 use crate::{manifests, settings::VERSION};
 use anyhow::{anyhow, bail, ensure};
-use api::{Lenient, SparkConnect, crds, names::annotation};
+use api::{Identity, Lenient, SparkConnect, crds, names::annotation};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, CustomResourceExt, Resource, ResourceExt,
@@ -108,7 +108,7 @@ pub async fn check_spark_connects(client: &Client) -> anyhow::Result<()> {
         found => found.map_err(not_listed)?,
     };
     let items = found.items.iter();
-    let names = items.map(|object| object.namespace().unwrap_or_default() + "/" + &object.name_any());
+    let names = items.map(|object| format!("{}/{}", object.own_namespace(), object.own_name()));
     let mut names: Vec<_> = names.collect();
     let has_more = found.metadata.continue_.is_some_and(|rest| !rest.is_empty());
     names.extend(has_more.then(|| "others".to_owned()));

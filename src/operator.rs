@@ -79,21 +79,14 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let readiness = readiness(drives, serves_webhook);
     let places = settings.webhook.places(&installation.name);
     let namespaces = installation.namespaces();
-    let precision = settings.scheduled_spark_application_timestamp_precision;
-    let shortest_period = settings.schedule_shortest_period;
-    let account = &settings.default_service_account;
-    let connect = connect::Policy {
-        default_service_account: (!account.is_empty()).then(|| account.clone()),
-        exposure: settings.exposure.exposure(),
-        tries_executors: settings.executor_dry_run,
-        ..connect::Policy::new(&*master)
-    };
-    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, connect);
+    let connect_policy = connect_policy(&settings, &master);
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),
-        schedule_policy: schedules::Policy { precision, shortest_period, zone: TimeZone::system() },
-        connect,
+        schedule_policy: schedule_policy(&settings),
+        connect: installation
+            .connect
+            .setup(&installation.name.name, &places.secret_namespace, connect_policy),
         max_submissions: settings.max_submissions,
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: ApplicationMetrics::new(metrics_of_applications),
@@ -184,6 +177,26 @@ fn policy(settings: &Settings, places: &Places, master: String, extensions: Exte
         protects_driver_outcome: settings.protect_driver_outcome,
         tries_executors: settings.executor_dry_run,
         extensions,
+    }
+}
+
+/// Returns the settings on which the plan of a schedule depends.
+fn schedule_policy(settings: &Settings) -> schedules::Policy {
+    schedules::Policy {
+        precision: settings.scheduled_spark_application_timestamp_precision,
+        shortest_period: settings.schedule_shortest_period,
+        zone: TimeZone::system(),
+    }
+}
+
+/// Returns the settings on which the plan of a SparkConnect depends.
+fn connect_policy(settings: &Settings, master: &str) -> connect::Policy {
+    let account = &settings.default_service_account;
+    connect::Policy {
+        default_service_account: (!account.is_empty()).then(|| account.clone()),
+        exposure: settings.exposure.exposure(),
+        tries_executors: settings.executor_dry_run,
+        ..connect::Policy::new(master)
     }
 }
 

@@ -35,6 +35,7 @@ pub mod crds;
 pub mod embedded;
 /// Shortens texts that are too long to be shown completely.
 pub mod excerpt;
+mod identity;
 /// Parses objects that any user of the cluster may have written.
 pub mod lenient;
 /// The settings for `spec.monitoring`.
@@ -53,6 +54,7 @@ pub use bounds::{Bounds, Excess};
 pub use connect::*;
 pub use defaults::{fill_in, with_defaults};
 pub use embedded::Embedded;
+pub use identity::Identity;
 pub use lenient::Lenient;
 pub use names::{role::Role, *};
 pub use nulls::without_nulls;

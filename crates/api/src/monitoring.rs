@@ -4,7 +4,9 @@
 //! Configuration files that are not in the image come from a ConfigMap. Spark gets its part of the settings as
 //! properties; the webhook adds the mount of the ConfigMap and the exporter's port to the pods.
 
-use super::{MonitoringSpec, PrometheusSpec, Role, SparkApplication, annotation, conf, path, stated};
+use super::{
+    Identity, MonitoringSpec, PrometheusSpec, Role, SparkApplication, annotation, conf, path, stated,
+};
 
 /// The default of `prometheus.port`, the same as in Kubeflow's operator.
 const DEFAULT_PORT: i32 = 8090;
@@ -121,5 +123,5 @@ fn mounted(file: &str) -> String {
 /// Returns the name of the ConfigMap, which is the same as in Kubeflow's operator. Validation limits the length of an
 /// application's name, so this name is never too long.
 pub fn config_map_name(application: &SparkApplication) -> String {
-    format!("{}-prom-conf", application.metadata.name.as_deref().unwrap_or_default())
+    format!("{}-prom-conf", application.own_name())
 }

@@ -5,7 +5,7 @@
 //! and the queue of Volcano, have room for `minResources`, which includes the executors.
 
 use super::{COSCHEDULING, VOLCANO, canonical, for_roles, quantities};
-use api::{LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated, without_nulls};
+use api::{Identity, LONGEST_LABEL, ObjectKind, SparkApplication, batch_scheduler, stated, without_nulls};
 use plan::pod_requests::PodRequests;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub(super) fn coscheduling_name(application: &str) -> String {
 
 /// Puts the pods of `application` into their PodGroup of Volcano, and returns the PodGroup.
 pub(super) fn volcano(application: &mut SparkApplication, requests: &PodRequests) -> Value {
-    let name = volcano_name(application.metadata.name.as_deref().unwrap_or_default());
+    let name = volcano_name(application.own_name());
     for_roles(application, |_, pod| {
         pod.annotations.insert(batch_scheduler::VOLCANO_GROUP.to_owned(), name.clone());
     });
@@ -46,7 +46,7 @@ pub(super) fn coscheduling(
     application: &mut SparkApplication,
     requests: &PodRequests,
 ) -> Result<Value, String> {
-    let name = coscheduling_name(application.metadata.name.as_deref().unwrap_or_default());
+    let name = coscheduling_name(application.own_name());
     if name.len() > LONGEST_LABEL {
         let (label, longest) = (batch_scheduler::COSCHEDULING_GROUP, LONGEST_LABEL - "-pg".len());
         return Err(format!(

@@ -8,7 +8,7 @@ use super::{
     Error,
     patience::{GRACE, Patience, can_pass, in_time},
 };
-use api::{Lenient, SparkApplication};
+use api::{Identity, Lenient, SparkApplication};
 use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Api, ResourceExt,
@@ -183,7 +183,7 @@ impl Following {
     /// Returns the application if it has the wanted uid and is not the version that was returned last. The uid of the
     /// first application found becomes the wanted uid, if none was given.
     fn news(&mut self, found: Found) -> Result<Option<SparkApplication>, Error> {
-        if *self.which.uid.get_or_insert(found.uid().unwrap_or_default()) != found.uid().unwrap_or_default() {
+        if *self.which.uid.get_or_insert_with(|| found.own_uid().to_owned()) != found.own_uid() {
             self.is_over = true;
             return Ok(None);
         }

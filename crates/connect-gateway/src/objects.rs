@@ -1,6 +1,7 @@
 //! Keeps the SparkConnects that exist, and decides which of them has which port.
 
 use super::spark_connect::{Known, SparkConnect, Uid};
+use api::Identity;
 use kube::{ResourceExt, runtime::watcher::Event};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,7 +34,7 @@ impl Objects {
                 return true;
             }
             Event::Apply(object) => return self.learn(object),
-            Event::Delete(object) => return self.known.remove(&*object.uid().unwrap_or_default()).is_some(),
+            Event::Delete(object) => return self.known.remove(object.own_uid()).is_some(),
         }
         false
     }

@@ -1,7 +1,7 @@
 //! Derives the names of the objects of a SparkConnect. They are the same as in Kubeflow's operator.
 
 use crate::CONNECT_PORT;
-use api::SparkConnect;
+use api::{Identity, SparkConnect};
 use kube_core::ResourceExt;
 
 /// The maximum length of the name of a SparkConnect, so that the name of the server's pod is a DNS label.
@@ -33,7 +33,7 @@ pub fn service(connect: &SparkConnect) -> String {
 /// Returns the URL for clients in the cluster, `sc://…`, once the status names the Service.
 pub fn address(connect: &SparkConnect) -> Option<String> {
     let service = connect.status.as_ref()?.server.service_name.as_ref()?;
-    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.namespace().unwrap_or_default()))
+    Some(format!("sc://{service}.{}.svc:{CONNECT_PORT}", connect.own_namespace()))
 }
 
 /// Returns the name of the Ingress of the web UI. It may exceed the 63 characters of a Service's name: Kubernetes

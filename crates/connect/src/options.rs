@@ -3,7 +3,7 @@
 
 use crate::{BLOCK_MANAGER_PORT, CONNECT_PORT, DRIVER_PORT, Policy, names, ui};
 use api::{
-    Embedded, Role, SparkConnect,
+    Embedded, Identity, Role, SparkConnect,
     names::{conf, label, submit_conf},
     stated,
 };
@@ -16,7 +16,7 @@ pub(super) fn options(connect: &SparkConnect, policy: &Policy) -> Vec<String> {
     let (spec, name) = (&connect.spec, connect.name_any());
     let mut options = vec!["--master".to_owned(), policy.master.clone()];
     let mut set = |key: &str, value: &str| options.extend(["--conf".to_owned(), format!("{key}={value}")]);
-    set(conf::NAMESPACE, connect.metadata.namespace.as_deref().unwrap_or_default());
+    set(conf::NAMESPACE, connect.own_namespace());
     if let Some(image) = image(spec.executor.template.as_ref(), Role::Executor, spec.image.as_ref()) {
         set(conf::IMAGE, image);
         set(&conf::kubernetes(Role::Executor, conf::CONTAINER_IMAGE), image);

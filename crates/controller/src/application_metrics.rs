@@ -2,11 +2,11 @@
 //! and counters grow with each status that the operator writes.
 
 use super::{Cluster, Watched, watch::Readable};
-use api::{SparkApplication, SparkApplicationStatus};
+use api::{Identity, SparkApplication, SparkApplicationStatus};
 use application_metrics::{Ledger, Options, Present, labels_of, labels_of_executors, tally};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Resource, ResourceExt};
+use kube::Resource;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
@@ -66,7 +66,7 @@ impl Cluster {
             labels_of_executors(watched.meta(), &watched.kept.executor_labels, &options.labels)
         };
         for watched in self.applications.state() {
-            let is_ours = self.namespaces.include(&watched.namespace().unwrap_or_default());
+            let is_ours = self.namespaces.include(watched.own_namespace());
             // The state of an application that cannot be read is unknown; an event reports that application.
             if !is_ours || watched.error().is_some() {
                 continue;

@@ -12,7 +12,7 @@ use super::{
     source::Source,
     watch::Readable,
 };
-use api::{ObjectKey, SparkApplication};
+use api::{Identity, ObjectKey, SparkApplication};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::{Resource, ResourceExt, api::Patch};
@@ -42,7 +42,7 @@ impl Applications {
     ) -> AuxiliaryObjects {
         let key = key(application);
         let (there, unwatched) = self.cluster.auxiliary.of(&key);
-        let tries = self.memory.with(&application.uid().unwrap_or_default(), |note| {
+        let tries = self.memory.with(application.own_uid(), |note| {
             note.asked = Some((key, asked));
             note.tries.clone()
         });
@@ -58,7 +58,7 @@ impl Applications {
         actions: Vec<AuxiliaryAction>,
         now: Timestamp,
     ) {
-        let uid = application.uid().unwrap_or_default();
+        let uid = application.own_uid();
         for auxiliary in actions {
             let (child, addresses) = match &auxiliary {
                 AuxiliaryAction::Make(object) | AuxiliaryAction::Mend(object) => {
@@ -66,7 +66,7 @@ impl Applications {
                 }
                 AuxiliaryAction::Delete(child) => (child.clone(), Vec::new()),
             };
-            let taken = self.begin(&uid, &child, addresses, now);
+            let taken = self.begin(uid, &child, addresses, now);
             let (applications, about, run) = (self.clone(), reference(application, &()), run.to_owned());
             background
                 .start(async move { applications.carry_out(about, run, &child, auxiliary, taken).await });

@@ -3,7 +3,7 @@
 //! deletion that succeeded as failed.
 
 use super::Error;
-use api::{Lenient, ObjectKey, ObjectKind};
+use api::{Identity, Lenient, ObjectKey, ObjectKind};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Client, Resource, ResourceExt,
@@ -132,8 +132,8 @@ pub(super) async fn is_current<K>(client: &Client, object: &K, what: &'static st
 where
     K: Resource<DynamicType = ()>,
 {
-    let namespace = object.namespace().unwrap_or_default();
-    let live = Calls::of::<K>(client, &namespace).metadata(&object.name_any()).await;
+    let namespace = object.own_namespace();
+    let live = Calls::of::<K>(client, namespace).metadata(&object.name_any()).await;
     let live = live.map_err(Error::api(what))?;
     Ok(live.is_some_and(|live| live.resource_version() == object.resource_version()))
 }
@@ -150,12 +150,12 @@ pub(super) async fn write_status<K: Resource<DynamicType = ()>>(
     before: &impl Serialize,
     status: &impl Serialize,
 ) -> Result<Metadata, Error> {
-    let namespace = object.namespace().unwrap_or_default();
+    let namespace = object.own_namespace();
     let patch = json!({
         "metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()},
         "status": merge_patch(&json!(before), &json!(status)),
     });
-    let written = Calls::of::<K>(client, &namespace).patch_status(&object.name_any(), patch).await;
+    let written = Calls::of::<K>(client, namespace).patch_status(&object.name_any(), patch).await;
     let read = |text: String| serde_json::from_str::<Metadata>(&text).map_err(kube::Error::SerdeError);
     match written.and_then(read) {
         Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => {

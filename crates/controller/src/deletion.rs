@@ -2,7 +2,7 @@
 //! operator does not drive any more.
 
 use super::{Context, Error, Key, Watched, calls::Calls, execute, key};
-use api::{Role, SparkApplication};
+use api::{Identity, Role, SparkApplication};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
 use plan::{Action, lifecycle};
@@ -100,19 +100,19 @@ impl Context {
     ///
     /// If a driver could not be released; the caller has to retry.
     pub(super) async fn leave(&self, watched: &Watched) -> Result<(), Error> {
-        let (key, uid) = (key(watched), watched.uid().unwrap_or_default());
+        let (key, uid) = (key(watched), watched.own_uid());
         // `memory` has a note on every application that this process drives, from the first reconcile of the
         // application on.
-        let was_ours = self.source.memory.lock().contains_key(&uid);
+        let was_ours = self.source.memory.lock().contains_key(uid);
         self.source.cluster.pods.forget(&key, None);
         if was_ours {
             let pods: Vec<_> = self.source.cluster.pods.of(&key).0.into_values().collect();
-            for action in lifecycle::leave(&pods, &uid, &self.setup.policy) {
+            for action in lifecycle::leave(&pods, uid, &self.setup.policy) {
                 execute::about_pods(&self.source.cluster.client, &key.0, action).await?;
             }
             info!("no longer driven: the namespace is not ours any more");
         }
-        self.forget(&uid);
+        self.forget(uid);
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::{
     objects::{self, Encoded, InFlight, Maker},
 };
 use api::{
-    ObjectKey, SparkApplication,
+    Identity, ObjectKey, SparkApplication,
     names::{annotation, finalizer},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -34,15 +34,15 @@ pub(super) async fn execute(
     application: &SparkApplication,
     action: Action,
 ) -> Result<ControlFlow<()>, Error> {
-    let namespace = application.namespace().unwrap_or_default();
-    let uid = application.uid().unwrap_or_default();
+    let namespace = application.own_namespace();
+    let uid = application.own_uid();
     match action {
         Action::Submit(request) => context.submitter.start(&context.background, application, *request),
-        Action::StopSubmission => context.submitter.stop_one(&uid),
+        Action::StopSubmission => context.submitter.stop_one(uid),
         Action::Make(objects) => {
             let run = run_of(application);
             if make(context, application, objects.into_iter(), events::RUNS_ON).await {
-                context.source.memory.with(&uid, |note| note.made_for = Some(run));
+                context.source.memory.with(uid, |note| note.made_for = Some(run));
             }
         }
         Action::MakeCopies { copies, numbers } => {
@@ -50,13 +50,13 @@ pub(super) async fn execute(
             make(context, application, missing, copies.meanwhile).await;
         }
         Action::DeleteChildren(mut children) => {
-            context.source.memory.with(&uid, |note| children.retain(|child| !note.deleted.contains(child)));
+            context.source.memory.with(uid, |note| children.retain(|child| !note.deleted.contains(child)));
             let is_all = children.len() <= CHILDREN;
             children.truncate(CHILDREN);
-            let deleted = objects::delete(&context.source.cluster.client, &namespace, &uid, &children).await;
+            let deleted = objects::delete(&context.source.cluster.client, namespace, uid, &children).await;
             deleted.map_err(Error::api("DELETE of an object of a driver"))?;
             if !is_all {
-                context.source.memory.with(&uid, |note| note.deleted.extend(children));
+                context.source.memory.with(uid, |note| note.deleted.extend(children));
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -64,16 +64,16 @@ pub(super) async fn execute(
             renew(context, application, &template, &driver, &uid).await;
         }
         Action::DeleteApplication => {
-            let applications = Calls::of::<SparkApplication>(&context.source.cluster.client, &namespace);
+            let applications = Calls::of::<SparkApplication>(&context.source.cluster.client, namespace);
             let preconditions =
-                Preconditions { uid: Some(uid), resource_version: application.resource_version() };
+                Preconditions { uid: Some(uid.to_owned()), resource_version: application.resource_version() };
             delete(&applications, &application.name_any(), preconditions).await?;
             info!("deleted: its time to live is over");
         }
         action @ (Action::DeletePod { .. } | Action::PatchPod { .. } | Action::ProtectDriver { .. }) => {
             let cluster = &context.source.cluster;
             let is_deletion = matches!(action, Action::DeletePod { .. });
-            let done = about_pods(&cluster.client, &namespace, action).await;
+            let done = about_pods(&cluster.client, namespace, action).await;
             if let Err(Error::Api { what, source }) = &done
                 && let kube::Error::Api(status) = &**source
                 && is_deletion
@@ -152,12 +152,12 @@ async fn make(
 ) -> bool {
     /// The timeout of the creation of one object. The next reconcile retries.
     const PATIENCE: Duration = Duration::from_secs(5);
-    let namespace = application.namespace().unwrap_or_default();
-    let uid = application.uid().unwrap_or_default();
+    let namespace = application.own_namespace();
+    let uid = application.own_uid();
     let maker = Maker {
         client: &context.source.cluster.client,
-        namespace: &namespace,
-        owner: &uid,
+        namespace,
+        owner: uid,
         extensions: &context.setup.policy.extensions,
         pod: None,
         in_flight: &InFlight::default(),
@@ -188,8 +188,8 @@ async fn renew(
     uid: &str,
 ) {
     let cluster = &context.source.cluster;
-    let namespace = application.namespace().unwrap_or_default();
-    let Err(error) = renewed(&cluster.client, &namespace, template, driver, uid).await else { return };
+    let namespace = application.own_namespace();
+    let Err(error) = renewed(&cluster.client, namespace, template, driver, uid).await else { return };
     let why =
         format!("failed to write ConfigMap {}, the template of executors: {error}", template.config_map);
     warn!(why, "the template of executors was not updated");

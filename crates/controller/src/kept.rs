@@ -8,7 +8,9 @@ use super::{
     schedule_owner::{Owner, child},
     watch::Readable,
 };
-use api::{ConnectAccess, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State};
+use api::{
+    ConnectAccess, Identity, Lenient, ScheduledSparkApplication, SparkApplication, SparkConnect, State,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -213,7 +215,7 @@ impl Cluster {
         watched: &Kept<K, T>,
         now: Timestamp,
     ) -> Result<Option<(K, Option<Turn>)>, Error> {
-        let namespace = watched.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = watched.own_namespace();
         let is_large =
             |text: &Option<Arc<Text>>| text.as_ref().is_none_or(|text| text.text.len() > SMALL_TEXT);
         let needs_turn = watched.text.as_ref().is_ok_and(is_large);
@@ -223,7 +225,7 @@ impl Cluster {
             Ok(Some(text)) => Ok(serde_json::from_str(&text.text).expect("it was parsed before")),
             Ok(None) => {
                 let api = Api::<Lenient<K>>::namespaced(self.client.clone(), namespace);
-                let found = api.get_opt(watched.metadata.name.as_deref().unwrap_or_default()).await;
+                let found = api.get_opt(watched.own_name()).await;
                 let found = found.map_err(Error::api("GET of a large object"))?;
                 let Some(found) = found else { return Ok(None) };
                 found.0.map_err(|unread| unread.error)

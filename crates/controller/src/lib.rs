@@ -42,7 +42,7 @@ pub use self::application_metrics::ApplicationMetrics;
 pub use self::connects::{ConnectSetup, GatewaySetup};
 use self::pods::PodIndex;
 pub use self::schedules::ScheduleMetrics;
-use api::SparkApplication;
+use api::{Identity, SparkApplication};
 use auxiliary_index::AuxiliaryIndex;
 use error::Error;
 use futures::{StreamExt, future::OptionFuture, stream};
@@ -78,7 +78,7 @@ type Key = (String, String);
 
 /// Returns namespace and name of an object.
 fn key(object: &impl ResourceExt) -> Key {
-    (object.namespace().unwrap_or_default(), object.name_any())
+    (object.own_namespace().to_owned(), object.name_any())
 }
 
 /// Returns the time by the API server's clock; `None` until the API server has reported its time.

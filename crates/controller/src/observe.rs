@@ -6,7 +6,7 @@ use super::{
     key,
     pods::KeptPod,
 };
-use api::{ObjectKind, Role, SparkApplication, names::label};
+use api::{Identity, ObjectKind, Role, SparkApplication, names::label};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams, core::Request};
@@ -38,8 +38,8 @@ pub(super) async fn observe(
     application: &SparkApplication,
     now: Timestamp,
 ) -> Result<Observed, Error> {
-    let namespace = application.namespace().unwrap_or_default();
-    let uid = application.uid().unwrap_or_default();
+    let namespace = application.own_namespace();
+    let uid = application.own_uid();
     let status = application.status.as_ref();
     let (mut cached, departed) = context.source.cluster.pods.of(&key(application));
     let asked = questions(application);
@@ -47,7 +47,7 @@ pub(super) async fn observe(
         status.and_then(|status| status.driver_info.pod_name.clone()).filter(|_| !asked.launch);
     let driver_name = recorded_name.unwrap_or_else(|| driver_pod_name(application));
 
-    let submission = context.submitter.submission(&uid);
+    let submission = context.submitter.submission(uid);
     let launching = asked.launch.then(|| Run::next(application));
     let of_next = |run: &&Run| submission.as_ref().is_some_and(|submission| submission.id == run.id);
     let progress = launching.as_ref().filter(of_next).and(submission.as_ref()).map(|known| &known.progress);
@@ -61,19 +61,19 @@ pub(super) async fn observe(
     cached.retain(|_, pod| pod.other_role().is_none());
     let mut submission_pods: Vec<_> = cached.values().filter(|pod| pod.submits).cloned().collect();
     let is_submitted =
-        |run: &Run, pods: &[PodSummary]| pods.iter().any(|pod| pod.submits_for(&uid, run.id.as_str()));
+        |run: &Run, pods: &[PodSummary]| pods.iter().any(|pod| pod.submits_for(uid, run.id.as_str()));
     if progress == Some(&SubmissionProgress::PodMade)
         && let Some(run) = launching.as_ref().filter(|run| !is_submitted(run, &submission_pods))
     {
         // The cache has not received the submission pod yet, or the pod is gone.
         let name = submission_pod::name(application, run);
-        submission_pods.extend(live_pod(context, &namespace, &name, "GET of the submission pod").await?);
+        submission_pods.extend(live_pod(context, namespace, &name, "GET of the submission pod").await?);
     }
     // While a submission pod may still create a driver, the API server is not asked for the driver: the watch reports
     // it.
     let awaited = launching.as_ref().and_then(|run| {
         let mut pods = submission_pods.iter();
-        let pod = pods.find(|pod| pod.submits_for(&uid, run.id.as_str()));
+        let pod = pods.find(|pod| pod.submits_for(uid, run.id.as_str()));
         pod.filter(|pod| submission_pod::state(pod).may_go_on())
     });
     let is_new =
@@ -90,7 +90,7 @@ pub(super) async fn observe(
         None if awaited.is_some() => Driver::Unseen,
         // A submission for which there is no room is not planned now.
         None if is_new && !context.submitter.has_room(application) => Driver::Unseen,
-        _ if asked.driver => live_driver(context, &namespace, &driver_name, asked).await?,
+        _ if asked.driver => live_driver(context, namespace, &driver_name, asked).await?,
         _ => Driver::Unseen,
     };
     let submission_environment = match &driver {
@@ -108,22 +108,22 @@ pub(super) async fn observe(
         |pod| context.setup.policy.extensions.iter().any(|extension| extension.needs_defaults(pod));
     let defaults = if pod.is_some_and(needs_defaults) { defaults(context).await } else { None };
     let start_failure = match pod.or(awaited) {
-        Some(pod) => context.source.cluster.start_failure(&namespace, pod, now).await,
+        Some(pod) => context.source.cluster.start_failure(namespace, pod, now).await,
         None => None,
     };
     let memory = &context.source.memory;
     let (recorded, made_for, ended) =
-        memory.with(&uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
+        memory.with(uid, |note| (note.recorded, note.made_for.clone(), note.ended_driver.clone()));
     // A driver that is gone, and whose deletion the watch has not reported, may have created executors that the watch
     // has not reported either.
     let is_behind = cached_driver.is_some() && cached_driver != ended;
     let strays = match &driver {
         Driver::Gone
             if asked.strays
-                && !cached.values().any(|pod| pod.is_made_for(&uid))
+                && !cached.values().any(|pod| pod.is_made_for(uid))
                 && (is_behind || !knows_all_pods(application, departed.as_deref(), ended.as_deref())) =>
         {
-            live_pods(context, &namespace, &application.name_any(), &driver_name).await?
+            live_pods(context, namespace, &application.name_any(), &driver_name).await?
         }
         _ if asked.strays => cached.values().cloned().collect(),
         _ => Vec::new(),
@@ -254,17 +254,17 @@ async fn trial(
     driver: &PodSummary,
     now: Timestamp,
 ) -> Option<Trial> {
-    let uid = application.uid().unwrap_or_default();
-    let tried = context.source.memory.with(&uid, |note| note.executors_tried.clone());
+    let uid = application.own_uid();
+    let tried = context.source.memory.with(uid, |note| note.executors_tried.clone());
     let tried = tried.filter(|(driver_uid, _)| *driver_uid == driver.uid).map(|(_, at)| at);
     if !context.setup.policy.tries_executors || !is_due(application, driver, tried, now) {
         return None;
     }
-    context.source.memory.with(&uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
+    context.source.memory.with(uid, |note| note.executors_tried = Some((driver.uid.clone(), now)));
     let defaults = context.setup.submission_environment.defaults().await.ok()?;
     let executor = executor(application, driver, &defaults, &context.setup.policy)?;
-    let namespace = application.namespace().unwrap_or_default();
-    try_executor(&context.source.cluster.client, &namespace, &executor).await
+    let namespace = application.own_namespace();
+    try_executor(&context.source.cluster.client, namespace, &executor).await
 }
 
 /// Asks the API server by a dry run whether it would accept this executor of a run or of a Spark Connect server: see

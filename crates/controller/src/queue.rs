@@ -2,6 +2,7 @@
 //! take turns, so that a thousand objects of one namespace delay those of each other namespace by one turn.
 
 use super::{Key, queue_state::QueueState, workload::Workload};
+use api::Identity;
 use kube::ResourceExt;
 use parking_lot::Mutex;
 use std::{sync::Arc, time::Duration};
@@ -41,7 +42,7 @@ impl Queue {
     }
 
     pub(super) fn add(&self, object: &impl ResourceExt) {
-        self.push(&object.namespace().unwrap_or_default(), &object.name_any());
+        self.push(object.own_namespace(), &object.name_any());
     }
 
     /// Runs `work` for each object in the queue until `stop` is cancelled, and returns when all work has ended. `work`

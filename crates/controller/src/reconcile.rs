@@ -4,7 +4,7 @@ use super::{
     Applications, Context, FRESH_FACTS, Key, Setup, Watched, calls, error::Error, execute,
     kept::KeptApplication, key, observe, source::Reconciler, submission_room,
 };
-use api::{SparkApplication, State};
+use api::{Identity, SparkApplication, State};
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt, runtime::watcher};
 use plan::{Action as Act, Observed, Plan, extension::PodsOfOthers, lifecycle};
@@ -45,7 +45,7 @@ impl Reconciler for Context {
         let is_waiting = watched.is_fetched()
             && watched.kept.state == State::New
             && watched.meta().deletion_timestamp.is_none()
-            && self.submitter.submission(&watched.uid().unwrap_or_default()).is_none()
+            && self.submitter.submission(watched.own_uid()).is_none()
             && !self.submitter.has_room(watched);
         is_waiting.then_some(submission_room::AGAIN)
     }
@@ -56,7 +56,7 @@ impl Reconciler for Context {
 
     /// Deletes or releases the pods of an application. Kubernetes deletes them too, because the application is their owner.
     async fn end(&self, application: &SparkApplication) -> Option<Duration> {
-        self.forget(&application.uid().unwrap_or_default());
+        self.forget(application.own_uid());
         self.delete_or_release_pods(&key(application)).await
     }
 
@@ -84,18 +84,18 @@ impl Reconciler for Context {
         application: &SparkApplication,
         now: Timestamp,
     ) -> Result<Option<Duration>, Error> {
-        let uid = application.uid().unwrap_or_default();
+        let uid = application.own_uid();
         let state = application.state();
         Span::current().record("state", state.as_str());
 
         let Setup { policy, application_metrics: metrics, .. } = &self.setup;
-        let answered = self.source.memory.with(&uid, |note| note.answered(application));
+        let answered = self.source.memory.with(uid, |note| note.answered(application));
         if let Some((before, status)) = answered {
             metrics.written(&before, &status, now, policy.executor_limit);
         }
         let seen = observe::observe(self, application, now).await?;
         if let Some(driver) = lifecycle::ended_driver(application, &seen.driver) {
-            self.source.memory.with(&uid, |note| note.ended_driver = Some(driver.uid.clone()));
+            self.source.memory.with(uid, |note| note.ended_driver = Some(driver.uid.clone()));
         }
         let Plan { actions, status, events, auxiliary, wake } = self.decide(application, seen, now);
         Span::current().record("submission_id", status.submission_id.as_deref());
@@ -113,7 +113,7 @@ impl Reconciler for Context {
         if application.status.clone().unwrap_or_default() != status {
             let written = self.source.write(application, &application.status, &status).await;
             if written.as_ref().is_err_and(Error::is_unanswered) {
-                self.source.memory.with(&uid, |note| note.maybe_wrote(application, status.clone()));
+                self.source.memory.with(uid, |note| note.maybe_wrote(application, status.clone()));
             }
             written?;
             metrics.written(application, &status, now, policy.executor_limit);
@@ -121,7 +121,7 @@ impl Reconciler for Context {
             if to != state {
                 info!(from = state.as_str(), to = to.as_str(), "state changed");
             }
-            self.source.memory.with(&uid, |note| note.recorded = Some(now));
+            self.source.memory.with(uid, |note| note.recorded = Some(now));
         }
         // The occasion contains the generation, because a run may be suspended and resumed more than once before it
         // begins.
@@ -132,7 +132,7 @@ impl Reconciler for Context {
             self.source.cluster.send_event(application, &occasion, event, now).await;
         }
         self.source.start_auxiliary(&self.background, application, &run, auxiliary, now);
-        self.source.memory.with(&uid, |note| note.deleted.clear());
+        self.source.memory.with(uid, |note| note.deleted.clear());
         Ok(wake)
     }
 }
@@ -141,18 +141,18 @@ impl Context {
     /// Decides about an application: see [`lifecycle::next`]. If an extension has to note the decision, the memories of
     /// all extensions are locked until it is noted.
     fn decide(&self, application: &SparkApplication, mut seen: Observed, now: Timestamp) -> Plan {
-        let (uid, key) = (application.uid().unwrap_or_default(), key(application));
+        let (uid, key) = (application.own_uid(), key(application));
         let mut memories = self.extension_memories.lock();
         let mut is_noted = false;
         for memory in memories.iter_mut() {
             let others: &PodsOfOthers<'_> = &|each| self.source.cluster.pods.of_others(&key, each);
-            is_noted |= memory.recall(&uid, &mut seen, others, now);
+            is_noted |= memory.recall(uid, &mut seen, others, now);
         }
         // Other decisions wait only for a decision that is to be noted.
         let memories = is_noted.then_some(memories);
         let plan = lifecycle::next(application, &seen, now, &self.setup.policy);
         if let Some(mut memories) = memories {
-            memories.iter_mut().for_each(|memory| memory.note(&uid, &plan.actions));
+            memories.iter_mut().for_each(|memory| memory.note(uid, &plan.actions));
         }
         plan
     }
@@ -183,7 +183,7 @@ impl Context {
                 cluster.pods.forget_others(exists);
             }
             watcher::Event::Delete(application) => {
-                self.forget(&application.uid().unwrap_or_default());
+                self.forget(application.own_uid());
                 self.departed.lock().insert(key(application));
             }
         }

@@ -2,8 +2,8 @@
 
 use super::{Error, Key};
 use api::{
-    ExecutorSpec, ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus, SparkPodSpec,
-    version,
+    ExecutorSpec, Identity, ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus,
+    SparkPodSpec, version,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -175,12 +175,12 @@ impl ReconcileMemory {
 
     /// Whether this process has written a newer version of `object` than this copy.
     pub(super) fn have_newer(&self, object: &impl ResourceExt) -> bool {
-        version(object) < self.with(&object.uid().unwrap_or_default(), |note| note.written)
+        version(object) < self.with(object.own_uid(), |note| note.written)
     }
 
     /// Records and logs that a reconcile has failed. Returns the pause before the retry.
     pub(super) fn again(&self, object: &impl ResourceExt, error: &Error) -> Duration {
-        let failures = self.with(&object.uid().unwrap_or_default(), |note| {
+        let failures = self.with(object.own_uid(), |note| {
             note.failures = note.failures.saturating_add(1);
             note.failures
         });

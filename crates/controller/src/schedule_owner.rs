@@ -1,7 +1,7 @@
 //! Reads which schedule has created an application.
 
 use super::{Key, key};
-use api::{LONGEST_NAME, State};
+use api::{Identity, LONGEST_NAME, State};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 use schedules::Child;
@@ -19,7 +19,7 @@ pub(crate) struct Owner {
 
 impl Owner {
     pub(crate) fn of(schedule: &impl ResourceExt) -> Self {
-        Self { key: key(schedule), uid: schedule.uid().unwrap_or_default() }
+        Self { key: key(schedule), uid: schedule.own_uid().to_owned() }
     }
 }
 

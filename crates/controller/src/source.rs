@@ -9,6 +9,7 @@ use super::{
     reconcile_memory::ReconcileMemory,
     workload::Workload,
 };
+use api::Identity;
 use futures::{StreamExt, future};
 use jiff::Timestamp;
 use kube::{
@@ -59,14 +60,14 @@ pub(super) trait Reconciler: Send + Sync + 'static {
         &self,
         watched: &Kept<Self::Kind, Self::Part>,
     ) -> impl Future<Output = Result<(), Error>> + Send {
-        self.source().memory.forget(&watched.uid().unwrap_or_default());
+        self.source().memory.forget(watched.own_uid());
         future::ready(Ok(()))
     }
 
     /// Handles an object that is being deleted. By default its note is removed, and Kubernetes deletes the objects that
     /// it owns. Returns the pause before the next attempt if something could not be done.
     fn end(&self, object: &Self::Kind) -> impl Future<Output = Option<Duration>> + Send {
-        self.source().memory.forget(&object.uid().unwrap_or_default());
+        self.source().memory.forget(object.own_uid());
         future::ready(None)
     }
 }
@@ -121,7 +122,7 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
             }
             Event::Apply(object) => self.queue.add(object),
             Event::Delete(object) => {
-                self.memory.forget(&object.uid().unwrap_or_default());
+                self.memory.forget(object.own_uid());
                 self.queue.add(object);
             }
         }
@@ -140,7 +141,7 @@ impl<K: Reconciled, T: Keep<K>> Source<K, T> {
         status: &impl Serialize,
     ) -> Result<(), Error> {
         let written = calls::write_status(&self.cluster.client, object, before, status).await?;
-        self.memory.with(&object.uid().unwrap_or_default(), |note| note.wrote(&written));
+        self.memory.with(object.own_uid(), |note| note.wrote(&written));
         Ok(())
     }
 }
@@ -163,7 +164,7 @@ pub(super) async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Du
     let Source { cluster, queue, cache, memory } = of.source();
     let Some(watched) = cache.get(&ObjectRef::new(name).within(namespace)) else { return again };
     let watched = &*watched;
-    let (now, kind, uid) = (super::now(), R::Kind::kind(&()), watched.uid().unwrap_or_default());
+    let (now, kind, uid) = (super::now(), R::Kind::kind(&()), watched.own_uid());
     let span = info_span!(
         "reconcile",
         kind = &*kind,
@@ -181,7 +182,7 @@ pub(super) async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Du
         if let Some(pause) = of.delay(watched) {
             return Ok(Some(pause));
         }
-        memory.begin(&uid);
+        memory.begin(uid);
         let Some((object, _turn)) = cluster.whole(watched, now).await? else { return Ok(None) };
         if object.meta().deletion_timestamp.is_some() {
             return Ok(of.end(&object).await);
@@ -191,7 +192,7 @@ pub(super) async fn reconcile_key<R: Reconciler>(of: &R, key: &Key) -> Option<Du
             return Ok(Some(FRESH_FACTS));
         }
         let wake = of.reconcile(&object, now).await?;
-        memory.with(&uid, |note| note.failures = 0);
+        memory.with(uid, |note| note.failures = 0);
         Ok::<_, Error>(wake)
     };
     let guarded = async {

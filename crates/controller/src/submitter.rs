@@ -10,7 +10,7 @@ use super::{
     submission_slots::Slots,
     webhook_probe::WebhookProbe,
 };
-use api::{SparkApplication, names::label};
+use api::{Identity, SparkApplication, names::label};
 use kube::ResourceExt;
 use plan::{
     By, Submission, SubmissionProgress, SubmitRequest, copies::Copies, submission_plan::Submitter as Kind,
@@ -93,7 +93,7 @@ impl Submitter {
     /// Whether the next submission of this application may be planned. If not, the application has to be reconciled
     /// again later.
     pub(super) fn has_room(&self, application: &impl ResourceExt) -> bool {
-        self.room.is_there(&application.namespace().unwrap_or_default())
+        self.room.is_there(application.own_namespace())
     }
 
     /// Starts a submission in the `background`, unless it is running already. Cancels an older submission of the same
@@ -105,7 +105,7 @@ impl Submitter {
         request: SubmitRequest,
     ) {
         let SubmitRequest { run, by, copies } = request;
-        let uid = application.uid().unwrap_or_default();
+        let uid = application.own_uid().to_owned();
         let cancel = CancellationToken::new();
         let submission = Submission { id: run.id.clone(), progress: SubmissionProgress::Running };
         if self.submission(&uid).as_ref() == Some(&submission) {

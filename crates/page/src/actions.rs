@@ -1,7 +1,7 @@
 //! Suspends, resumes, reruns, triggers and deletes objects, by forms and with the caller's rights.
 
 use super::{Named, Query, Refusal, Result, Session, now, reads};
-use api::names::annotation;
+use api::{Identity, names::annotation};
 use axum::{
     body::Bytes,
     extract::Path,
@@ -57,7 +57,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
         return Markup::default();
     }
     let (reader, resource) = (&session.caller.reader, K::plural(&()));
-    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let (namespace, name) = (object.own_namespace().to_owned(), object.name_any());
     let lack = |verb| reader.lack(verb, &resource, &namespace, &name);
     let (patch, delete) = join(lack("patch"), lack("delete")).await;
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
@@ -70,7 +70,7 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
             summary { "Delete" }
             form method="post" {
                 (session.hidden())
-                input type="hidden" name="uid" value=(object.uid().unwrap_or_default());
+                input type="hidden" name="uid" value=(object.own_uid());
                 span { "Delete " strong { (name) } " and all that belongs to it? " }
                 (button(Action::Delete, delete.as_deref()))
             }

@@ -6,7 +6,7 @@ use super::{
     timeline::{phase, timeline},
     word,
 };
-use api::{SparkApplication, State, excerpt::beginning, names::label};
+use api::{Identity, SparkApplication, State, excerpt::beginning, names::label};
 use axum::{extract::Path, response::Response};
 use futures::future::join3;
 use jiff::Timestamp;
@@ -72,9 +72,9 @@ async fn last_words(session: &Session, application: &SparkApplication) -> Option
     let kept = status.runs.last().and_then(|run| run.message.clone());
     let told = status.application_state.error_message.as_deref().unwrap_or_default();
     let kept = kept.filter(|words| !told.contains(words.trim()));
-    let namespace = application.namespace().unwrap_or_default();
+    let namespace = application.own_namespace();
     let log = match status.driver_info.pod_name.as_deref() {
-        Some(pod) => logs::last_lines(session, &namespace, pod).await.ok().filter(|log| !log.is_empty()),
+        Some(pod) => logs::last_lines(session, namespace, pod).await.ok().filter(|log| !log.is_empty()),
         None => None,
     };
     log.or(kept)
@@ -95,7 +95,7 @@ fn sentence(application: &SparkApplication, now: Timestamp) -> Markup {
 
 /// Returns the links to the driver's log, Spark's UI, the history server, the dashboard, and the effect of an edit.
 fn links(session: &Session, application: &SparkApplication) -> Markup {
-    let (name, namespace) = (application.name_any(), application.namespace().unwrap_or_default());
+    let (name, namespace) = (application.name_any(), application.own_namespace());
     let settings = &session.page.settings;
     let status = application.status.as_ref();
     let driver = status.and_then(|status| status.driver_info.pod_name.as_ref());
@@ -103,13 +103,13 @@ fn links(session: &Session, application: &SparkApplication) -> Markup {
     let id = status.and_then(|status| status.spark_application_id.as_ref()).filter(|_| !is_running);
     html! {
         p.links {
-            @if let Some(pod) = driver { a href=(logs::log_of(&namespace, pod)) { "Log of the driver" } }
+            @if let Some(pod) = driver { a href=(logs::log_of(namespace, pod)) { "Log of the driver" } }
             @if is_running { a href={ "/ui/" (namespace) "/" (name) "/" } { "Spark UI" } }
             @if let (Some(server), Some(id)) = (&settings.history_server, id) {
                 a href={ (server) "/history/" (id) "/jobs/" } rel="noreferrer" { "History server" }
             }
             @if let Some(address) = &settings.dashboard {
-                a href=(address.replace("{namespace}", &namespace).replace("{name}", &name)) rel="noreferrer" { "Metrics" }
+                a href=(address.replace("{namespace}", namespace).replace("{name}", &name)) rel="noreferrer" { "Metrics" }
             }
             a href={ "/applications/" (namespace) "/" (name) "/edit" } { "What an edit would do" }
         }
@@ -121,7 +121,7 @@ fn facts(application: &SparkApplication) -> Markup {
     let submitted = status.last_submission_attempt_time.as_ref().map(|time| time.0);
     html! {
         dl {
-            dt { "Namespace" } dd { (application.namespace().unwrap_or_default()) }
+            dt { "Namespace" } dd { (application.own_namespace()) }
             dt { "Submitted" } dd { (ago(submitted)) }
             dt { "Attempts" } dd { (status.execution_attempts) " of the driver, " (status.submission_attempts) " submissions" }
             @if let Some(executors) = summary::executors(application) { dt { "Executors" } dd { (executors) } }

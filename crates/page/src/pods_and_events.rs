@@ -2,7 +2,7 @@
 //! its table row before the next one is parsed: hundreds of objects of etcd's maximum size would fill the memory.
 
 use super::{Bar, Result, Session, ago, log_of, now, table, trouble};
-use api::{Lenient, excerpt::beginning, names::label, spark_container_of};
+use api::{Identity, Lenient, excerpt::beginning, names::label, spark_container_of};
 use futures::future::join;
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -128,7 +128,7 @@ fn pod(pod: &Pod) -> PodShown {
     let requests: Vec<_> = requests.map(|(name, amount)| format!("{name} {}", amount.0)).collect();
     let began = status.and_then(|status| status.start_time.as_ref()).map(|time| time.0);
 
-    let (name, log) = (&summary.name, log_of(&pod.namespace().unwrap_or_default(), &summary.name));
+    let (name, log) = (&summary.name, log_of(pod.own_namespace(), &summary.name));
     let row = html! {
         th scope="row" { @if began.is_some() { a href=(log) { (name) } } @else { (name) } }
         td { (text(pod.labels().get(label::SPARK_ROLE).map(String::as_str))) }

@@ -5,7 +5,7 @@
 //! requests, so they need no cookie.
 
 use super::{Driver, LARGEST, Named, POLICY, Page, Query, Refusal, Result, Session, Window, hidden, is_part};
-use api::{SparkApplication, SparkConnect};
+use api::{Identity, SparkApplication, SparkConnect};
 use axum::{
     body::Bytes,
     extract::{Path, State},
@@ -42,8 +42,8 @@ pub(crate) async fn show_server(session: Session, Path((namespace, name)): Named
     let (connect, _) = session.caller.reader.object::<SparkConnect>(&namespace, &name).await?;
     let none = format!("{name} has no server: it is {}", connect_summary::state_and_why(&connect));
     let (pod, port) = (connect::names::server(&connect), u16::try_from(connect::UI_PORT).unwrap_or_default());
-    let uid = connect.uid().unwrap_or_default();
-    let driver = running(&session, &connect, &pod, port, none, |pod| pod.is_controlled_by(&uid)).await;
+    let uid = connect.own_uid();
+    let driver = running(&session, &connect, &pod, port, none, |pod| pod.is_controlled_by(uid)).await;
     Ok(framed(&session, &name, &format!("/connects/{namespace}/{name}"), driver))
 }
 
@@ -102,7 +102,7 @@ async fn running<K: Resource<DynamicType = ()>>(
     none: String,
     is_ours: impl Fn(&PodSummary) -> bool,
 ) -> Result<Driver> {
-    let (namespace, name) = (of.namespace().unwrap_or_default(), of.name_any());
+    let (namespace, name) = (of.own_namespace().to_owned(), of.name_any());
     let pod = match session.caller.reader.object::<Pod>(&namespace, pod).await {
         Err(refusal) if refusal.status == StatusCode::NOT_FOUND => return Err(Refusal::not_found(none)),
         pod => PodSummary::of(&pod?.0),

@@ -2,7 +2,7 @@
 //! use. The core knows none by its name: it calls those in [`Policy::extensions`](crate::Policy::extensions).
 
 use crate::{Action, Observed, Plan, Policy, copies::Copies};
-use api::{ObjectKey, ObjectKind, SparkApplication};
+use api::{Identity, ObjectKey, ObjectKind, SparkApplication};
 use jiff::Timestamp;
 use pods::PodSummary;
 use serde_json::Value;
@@ -111,12 +111,12 @@ pub struct View<'a> {
 impl<'a> View<'a> {
     /// Returns the name of the application.
     pub fn name(&self) -> &'a str {
-        self.application.metadata.name.as_deref().unwrap_or_default()
+        self.application.own_name()
     }
 
     /// Returns the uid of the application.
     pub fn uid(&self) -> &'a str {
-        self.application.metadata.uid.as_deref().unwrap_or_default()
+        self.application.own_uid()
     }
 
     /// Returns the objects that extensions may have added to the run with this submission id: see

@@ -5,7 +5,7 @@
 //! executors would not fit is refused; otherwise it would wait for them without any message.
 
 use super::{By, Policy, pod_requests::PodRequests, submission_plan::choose};
-use api::{ExecutorState, SparkApplication, State, quantity};
+use api::{ExecutorState, Identity, SparkApplication, State, quantity};
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim, is_counted};
 use submission::{SubmissionEnvironment, run::Run};
@@ -200,7 +200,7 @@ impl<'a> Limit<'a> {
         if asked == 0 || asked <= left {
             return None;
         }
-        let name = self.quota.metadata.name.as_deref().unwrap_or_default();
+        let name = self.quota.own_name();
         let by_others = if own > 0 { " by others" } else { "" };
         let room = if says_numbers {
             let (used, left) = (self.words(used), self.words(left));

@@ -3,7 +3,7 @@
 
 use super::{Action, Pass};
 use api::{
-    ScheduledSparkApplication, SparkApplication, State,
+    Identity, ScheduledSparkApplication, SparkApplication, State,
     names::{annotation, label},
     owner_reference,
 };
@@ -45,8 +45,8 @@ impl Pass<'_> {
             // The suffix is not longer than the shortest suffix of a slot, and its `t` avoids a clash with these, which
             // contain digits only.
             Occasion::Trigger(value) => {
-                let uid = self.schedule.uid().unwrap_or_default();
-                format!("-t{}", &digest::fingerprint(&[&uid, value])[..7])
+                let uid = self.schedule.own_uid();
+                format!("-t{}", &digest::fingerprint(&[uid, value])[..7])
             }
         };
         self.schedule.name_any() + &behind

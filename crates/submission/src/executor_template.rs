@@ -3,7 +3,7 @@
 //! file when the ConfigMap changes.
 
 use crate::{Settings, digest::fingerprint, findings::Validated, run::Run, template};
-use api::{Role, SparkApplication, annotation};
+use api::{Identity, Role, SparkApplication, annotation};
 use serde_json::{Value, json};
 use spark_client::{Objects, TEMPLATE_KEY, template_config_map, template_text};
 
@@ -55,5 +55,5 @@ pub fn make_renewable(objects: &mut Objects, application: &SparkApplication, run
 }
 
 fn config_map(application: &SparkApplication, run: &Run) -> String {
-    template_config_map(application.metadata.name.as_deref().unwrap_or_default(), &run.ids())
+    template_config_map(application.own_name(), &run.ids())
 }

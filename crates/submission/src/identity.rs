@@ -2,7 +2,7 @@
 //! properties of the user's own configuration.
 
 use super::{Context, DIRECTORY, file};
-use api::{Role, SparkApplication, conf, label, stated};
+use api::{Identity, Role, SparkApplication, conf, label, stated};
 use spark_client::Conf;
 
 /// Returns the driver pod's name: `spec.driver.podName`, else `spark.kubernetes.driver.pod.name` in `sparkConf`, else
@@ -10,7 +10,7 @@ use spark_client::Conf;
 pub fn driver_pod_name(application: &SparkApplication) -> String {
     let spec = &application.spec;
     let configured = || spec.spark_conf.get(conf::DRIVER_POD_NAME).filter(|name| !name.is_empty());
-    let derived = || format!("{}-driver", application.metadata.name.as_deref().unwrap_or_default());
+    let derived = || format!("{}-driver", application.own_name());
     stated(&spec.driver.pod_name).or_else(configured).cloned().unwrap_or_else(derived)
 }
 

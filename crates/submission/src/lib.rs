@@ -25,7 +25,9 @@ pub mod submission_pod;
 pub mod volumes;
 
 pub use allocation::allocation_properties;
-use api::{ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated, with_defaults};
+use api::{
+    Identity, ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated, with_defaults,
+};
 use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
@@ -148,7 +150,7 @@ impl<'a> Context<'a> {
     }
 
     fn name(&self) -> &str {
-        self.application.metadata.name.as_deref().unwrap_or_default()
+        self.application.own_name()
     }
 }
 

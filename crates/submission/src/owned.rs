@@ -1,6 +1,6 @@
 //! Marks the objects that the operator creates for an application.
 
-use api::{SparkApplication, label, owner_reference};
+use api::{Identity, SparkApplication, label, owner_reference};
 use serde_json::{Value, json};
 
 /// Returns `object` with `application` as its owner, and with the labels by which the operator finds what it has created
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn owned(mut object: Value, application: &SparkApplication, id: Option<&str>, by: &str) -> Value {
     let metadata = &mut object["metadata"];
     metadata["ownerReferences"] = json!([owner_reference(application)]);
-    metadata["labels"][label::APP_NAME] = application.metadata.name.as_deref().unwrap_or_default().into();
+    metadata["labels"][label::APP_NAME] = application.own_name().into();
     metadata["labels"][by] = "true".into();
     if let Some(id) = id {
         metadata["labels"][label::SUBMISSION_ID] = id.into();

@@ -6,7 +6,7 @@
 //! created.
 
 use crate::spec_hash::hash_of;
-use api::SparkApplication;
+use api::{Identity, SparkApplication};
 use serde::{Deserialize, Serialize};
 use spark_client::Ids;
 use std::fmt;
@@ -91,6 +91,6 @@ impl Run {
 /// Returns the application's uid as a UUID. Kubernetes' uids are UUIDs; any other uid (from a test or an unusual API
 /// server) is converted to a UUID.
 fn application_uuid(application: &SparkApplication) -> Uuid {
-    let uid = application.metadata.uid.as_deref().unwrap_or_default();
+    let uid = application.own_uid();
     Uuid::parse_str(uid).unwrap_or_else(|_| Uuid::new_v5(&Uuid::NAMESPACE_OID, uid.as_bytes()))
 }

@@ -25,7 +25,9 @@ mod spark_conf;
 mod start;
 mod volumes;
 
-use api::{LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkPodSpec, with_defaults};
+use api::{
+    Identity, LONGEST_LABEL, Role, ScheduledSparkApplication, SparkApplication, SparkPodSpec, with_defaults,
+};
 pub use edits::{Edit, Effect, differences, edits_of, effect_on_run};
 pub use names::{check_name, is_label, is_label_key, is_label_value, is_object_name};
 pub use planned::Files;
@@ -101,7 +103,7 @@ impl<'a> Subject<'a> {
     }
 
     fn name(&self) -> &str {
-        self.application.metadata.name.as_deref().unwrap_or_default()
+        self.application.own_name()
     }
 
     /// Returns the roles with their sections.

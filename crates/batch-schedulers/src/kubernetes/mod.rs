@@ -12,7 +12,9 @@
 mod placeholder_exchanges;
 mod placeholders;
 
-use api::{SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls};
+use api::{
+    Identity, SparkApplication, annotation, batch_scheduler, conf, label, quantity, role, without_nulls,
+};
 use k8s_openapi::api::core::v1::PodSpec;
 pub(crate) use placeholder_exchanges::Gang;
 pub use placeholder_exchanges::{Blocker, ExchangeMemory, Exchanges, Recalled, Wait, Waits};
@@ -64,7 +66,7 @@ pub(super) fn objects(
              {allocator}: leave that property out, or take another batch scheduler"
         ));
     }
-    let name = name(application.metadata.name.as_deref().unwrap_or_default(), submission_id);
+    let name = name(application.own_name(), submission_id);
     let annotations = application.metadata.annotations.get_or_insert_default();
     annotations.insert(annotation::POD_GROUP.to_owned(), name.clone());
     annotations.insert(annotation::SCHEDULING_GATE.to_owned(), batch_scheduler::GATE.to_owned());

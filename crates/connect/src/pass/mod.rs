@@ -12,8 +12,8 @@ use crate::{
     ui,
 };
 use api::{
-    ConnectFailure, ConnectGateway, ConnectState, ExecutorState, ObjectKey, ObjectKind, SparkConnect,
-    SparkConnectStatus, excerpt,
+    ConnectFailure, ConnectGateway, ConnectState, ExecutorState, Identity, ObjectKey, ObjectKind,
+    SparkConnect, SparkConnectStatus, excerpt,
     names::connect_condition::{
         EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING, SERVER_POD_READY, SLEEPING, SUSPENDED,
     },
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
 
     /// Whether the SparkConnect controls the pod.
     fn is_ours(&self, pod: &ServerPod) -> bool {
-        pod.summary.is_controlled_by(self.connect.metadata.uid.as_deref().unwrap_or_default())
+        pod.summary.is_controlled_by(self.connect.own_uid())
     }
 
     /// Plans the objects other than the pod. Returns the pod or object that has a name that is needed, if the

@@ -10,7 +10,7 @@ use super::{
     Context,
     index::POD,
 };
-use api::{ObjectKey, ObjectKind, SparkConnect};
+use api::{Identity, ObjectKey, ObjectKind, SparkConnect};
 use connect::Action;
 use jiff::Timestamp;
 use kube::{
@@ -40,10 +40,10 @@ impl Context {
     ///
     /// If a request fails. If the API server refuses the server's pod, the reason is remembered instead.
     pub(super) async fn execute(&self, connect: &SparkConnect, action: Action) -> Result<(), Error> {
-        let (client, namespace) = (&self.source.cluster.client, connect.namespace().unwrap_or_default());
+        let (client, namespace) = (&self.source.cluster.client, connect.own_namespace());
         let (key, parameters) = match action {
             Action::CreateServer(pod) => {
-                let refusal = match Calls::of_kind(client, &POD, &namespace).create(pod.to_string()).await {
+                let refusal = match Calls::of_kind(client, &POD, namespace).create(pod.to_string()).await {
                     Err(kube::Error::Api(status)) if is_refusal(&status) => Some(status.message.clone()),
                     Err(error) if already_exists(&error) => None,
                     created => {
@@ -52,8 +52,8 @@ impl Context {
                         None
                     }
                 };
-                let uid = connect.uid().unwrap_or_default();
-                self.source.memory.with(&uid, |note| note.refusal = refusal);
+                let uid = connect.own_uid();
+                self.source.memory.with(uid, |note| note.refusal = refusal);
                 return Ok(());
             }
             Action::DeleteServer { name, uid, force } => {
@@ -65,13 +65,13 @@ impl Context {
             Action::DeleteConnect => {
                 let resource_version = connect.resource_version();
                 let preconditions = Preconditions { uid: connect.uid(), resource_version };
-                let connects = Calls::of::<SparkConnect>(client, &namespace);
+                let connects = Calls::of::<SparkConnect>(client, namespace);
                 execute::delete(&connects, &connect.name_any(), preconditions).await?;
                 info!("deleted: nobody has connected");
                 return Ok(());
             }
         };
-        let deleted = Calls::of_kind(client, &key.kind, &namespace).delete(&key.name, &parameters).await;
+        let deleted = Calls::of_kind(client, &key.kind, namespace).delete(&key.name, &parameters).await;
         calls::done_or_gone(deleted).map_err(Error::api("DELETE of an object of a SparkConnect"))
     }
 
@@ -90,7 +90,7 @@ impl Context {
         versions: &BTreeMap<ObjectKey, String>,
         now: Timestamp,
     ) -> Result<Applied, Error> {
-        let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
+        let (namespace, uid) = (connect.own_namespace(), connect.own_uid());
         let mut all = Applied::All;
         for object in wanted {
             let key = ObjectKey::of(&object).expect("it was built with kind and name");
@@ -99,11 +99,11 @@ impl Context {
             let fingerprint = digest::fingerprint(&[object.to_string().as_str()]);
             let present = versions.get(&key).map(|version| (fingerprint.clone(), version.clone()));
             if present.is_some()
-                && self.source.memory.with(&uid, |note| note.applied.get(&key).cloned()) == present
+                && self.source.memory.with(uid, |note| note.applied.get(&key).cloned()) == present
             {
                 continue;
             }
-            let applied = calls::apply(&self.source.cluster.client, &namespace, &object).await;
+            let applied = calls::apply(&self.source.cluster.client, namespace, &object).await;
             let is_ingress = key.kind == ObjectKind::INGRESS;
             if let Err(kube::Error::Api(status)) = &applied
                 && is_refusal(status)
@@ -112,7 +112,7 @@ impl Context {
                 let occasion = connect.metadata.generation.unwrap_or_default().to_string();
                 self.source.cluster.send_event(connect, &occasion, &connect::not_applied(&why), now).await;
                 if !is_ingress {
-                    self.source.memory.with(&uid, |note| note.refused_object = Some(why));
+                    self.source.memory.with(uid, |note| note.refused_object = Some(why));
                     return Ok(Applied::Refused);
                 }
             }
@@ -125,9 +125,9 @@ impl Context {
                 applied => applied.map_err(Error::api("server-side apply of an object of a SparkConnect"))?,
             };
             let version = there.resource_version().unwrap_or_default();
-            self.source.memory.with(&uid, |note| note.applied.insert(key, (fingerprint, version)));
+            self.source.memory.with(uid, |note| note.applied.insert(key, (fingerprint, version)));
         }
-        self.source.memory.with(&uid, |note| note.refused_object = None);
+        self.source.memory.with(uid, |note| note.refused_object = None);
         Ok(all)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     },
     Watched,
 };
-use api::{ConnectAccess, Lenient, SparkConnect};
+use api::{ConnectAccess, Identity, Lenient, SparkConnect};
 use connect::{Gateway, ServerPod, gateway_policy};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
@@ -127,10 +127,10 @@ impl KnownGateway {
     /// others. A port that was given up is given again as late as possible: the Service of a deleted SparkConnect, and
     /// the rules for it on the nodes, may send its clients there for a while.
     pub(super) fn port(&self, connect: &SparkConnect, all: &Store<Watched>) -> Option<i32> {
-        let uid = connect.uid().unwrap_or_default();
+        let uid = connect.own_uid();
         let mut given = self.given.lock();
         let Given { ports, latest, shared } = &mut *given;
-        if let Some(port) = ports.get(&uid).filter(|port| !shared.contains(port)) {
+        if let Some(port) = ports.get(uid).filter(|port| !shared.contains(port)) {
             return Some(*port);
         }
         let all = all.state();
@@ -140,7 +140,7 @@ impl KnownGateway {
             let mut named = all.iter().filter(|other| other.kept.gateway_port == Some(*port));
             named.all(|other| (other.kept.created, other.uid()) >= age)
         };
-        if let Some(port) = ports.get(&uid).copied().filter(is_own) {
+        if let Some(port) = ports.get(uid).copied().filter(is_own) {
             return Some(port);
         }
         let uids: HashSet<_> = all.iter().filter_map(|there| there.uid()).collect();
@@ -166,7 +166,7 @@ impl KnownGateway {
             *latest = Some(found);
             Some(found)
         })?;
-        ports.insert(uid, port);
+        ports.insert(uid.to_owned(), port);
         Some(port)
     }
 

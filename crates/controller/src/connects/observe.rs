@@ -5,7 +5,7 @@ use super::{
     Context, KnownGateway,
     index::{POD, Part},
 };
-use api::{ObjectKey, ObjectKind, SparkConnect};
+use api::{Identity, ObjectKey, ObjectKind, SparkConnect};
 use connect::{Found, Observed, ServerPod, names};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -29,7 +29,7 @@ impl Seen {
     fn add(&mut self, connect: &SparkConnect, kind: &ObjectKind, part: Part) {
         let Part { pod, version, has_selector, .. } = part;
         let PodSummary { name, uid, controller, .. } = &pod.summary;
-        let is_ours = pod.summary.is_controlled_by(connect.metadata.uid.as_deref().unwrap_or_default());
+        let is_ours = pod.summary.is_controlled_by(connect.own_uid());
         let is_of_name =
             |owner: &Controller| owner.kind == SparkConnect::kind(&()) && owner.name == connect.name_any();
         self.is_left |= !is_ours && controller.as_ref().is_some_and(is_of_name);
@@ -50,9 +50,9 @@ impl Context {
     ///
     /// If the API server does not answer.
     pub(super) async fn observe(&self, connect: &SparkConnect, now: Timestamp) -> Result<Seen, Error> {
-        let (namespace, uid) = (connect.namespace().unwrap_or_default(), connect.uid().unwrap_or_default());
+        let (namespace, uid) = (connect.own_namespace(), connect.own_uid());
         let (mut seen, mut all) = (Seen::default(), Vec::new());
-        for (kind, part) in self.parts.of(&namespace, &connect.name_any()) {
+        for (kind, part) in self.parts.of(namespace, &connect.name_any()) {
             if kind == POD {
                 all.push(part.pod.summary.clone());
             }
@@ -60,7 +60,7 @@ impl Context {
         }
         if seen.facts.server.is_none() {
             // A pod of another owner may have the server's name, but not the label that the watch selects.
-            let pods = Api::<Kept<Pod, Part>>::namespaced(self.source.cluster.client.clone(), &namespace);
+            let pods = Api::<Kept<Pod, Part>>::namespaced(self.source.cluster.client.clone(), namespace);
             let found = pods.get_opt(&names::server(connect)).await.map_err(Error::api("GET of a server"))?;
             if let Some(found) = found {
                 seen.add(connect, &POD, found.kept);
@@ -70,10 +70,10 @@ impl Context {
         seen.facts.executor_trial = self.trial(connect, &seen.facts, now).await;
         if let Some(pod) = &seen.facts.server {
             let cluster = &self.source.cluster;
-            seen.facts.start_failure = cluster.start_failure(&namespace, &pod.summary, now).await;
+            seen.facts.start_failure = cluster.start_failure(namespace, &pod.summary, now).await;
         }
         (seen.facts.refusal, seen.facts.refused_object) =
-            self.source.memory.with(&uid, |note| (note.refusal.clone(), note.refused_object.clone()));
+            self.source.memory.with(uid, |note| (note.refusal.clone(), note.refused_object.clone()));
         let gateway = self.gateway.as_ref().filter(|_| connect.needs_gateway());
         seen.facts.gateway_port = gateway.and_then(|gateway| gateway.port(connect, &self.source.cache));
         seen.facts.settling = gateway.map_or(Duration::ZERO, KnownGateway::settling);
@@ -83,17 +83,17 @@ impl Context {
     /// Tries an executor of a server that has none: see [`try_executor`]. Returns `None` if no trial is due, or if the
     /// answer shows nothing about the executors.
     async fn trial(&self, connect: &SparkConnect, facts: &Observed, now: Timestamp) -> Option<Trial> {
-        let (server, uid) = (facts.server.as_deref()?, connect.uid().unwrap_or_default());
-        let known = self.source.memory.with(&uid, |note| note.executors_tried.clone());
+        let (server, uid) = (facts.server.as_deref()?, connect.own_uid());
+        let known = self.source.memory.with(uid, |note| note.executors_tried.clone());
         let known = known.filter(|(of, _)| *of == server.summary.uid).map(|(_, at)| at);
         if !self.policy.tries_executors || !connect::is_trial_due(connect, facts, known, now) {
             return None;
         }
         let tried = Some((server.summary.uid.clone(), now));
-        self.source.memory.with(&uid, |note| note.executors_tried = tried);
+        self.source.memory.with(uid, |note| note.executors_tried = tried);
         let executor = connect::executor(connect, server)?;
-        let namespace = connect.namespace().unwrap_or_default();
-        try_executor(&self.source.cluster.client, &namespace, &executor).await
+        let namespace = connect.own_namespace();
+        try_executor(&self.source.cluster.client, namespace, &executor).await
     }
 
     /// Asks the API server for those objects of `wanted` that no watch has reported: another owner may have an object
@@ -108,13 +108,13 @@ impl Context {
         wanted: &[Value],
         seen: &mut Seen,
     ) -> Result<bool, Error> {
-        let namespace = connect.namespace().unwrap_or_default();
+        let namespace = connect.own_namespace();
         let mut is_any = false;
         for key in wanted.iter().filter_map(ObjectKey::of) {
             if seen.versions.contains_key(&key) {
                 continue;
             }
-            let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, &namespace);
+            let calls = Calls::of_kind(&self.source.cluster.client, &key.kind, namespace);
             let found = calls.metadata(&key.name).await;
             if let Some(found) = found.map_err(Error::api("GET of an object of a SparkConnect"))? {
                 seen.add(connect, &key.kind, Part::of_metadata(found.meta()));

@@ -12,7 +12,7 @@ use super::{
     schedule_owner::Owner,
     source::{self, Reconciler, Source},
 };
-use api::{ScheduledSparkApplication, SparkApplication, names::label, version};
+use api::{Identity, ScheduledSparkApplication, SparkApplication, names::label, version};
 pub(super) use children::Children;
 use children::Family;
 use jiff::Timestamp;
@@ -88,8 +88,7 @@ impl Reconciler for Context {
         // A decision on a stale copy of the schedule may start an application that was started and deleted already. The
         // version that this process wrote last needs no check: only this process starts applications, so no later
         // version records another start.
-        let is_ours =
-            memory.with(&schedule.uid().unwrap_or_default(), |note| note.written) == version(schedule);
+        let is_ours = memory.with(schedule.own_uid(), |note| note.written) == version(schedule);
         if starts && !is_ours && !calls::is_current(&cluster.client, schedule, "GET of the schedule").await? {
             return Ok(Some(FRESH_FACTS));
         }
@@ -130,13 +129,13 @@ impl Context {
         checked: &Checked,
         now: Timestamp,
     ) -> Result<Observed, Error> {
-        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
-        self.confirm(&namespace, &owner, now).await?;
+        let (namespace, owner) = (schedule.own_namespace(), Owner::of(schedule));
+        self.confirm(namespace, &owner, now).await?;
         let (children, departed) = self.children.of(&owner);
         let asked = schedules::questions(schedule, checked, &children, now, &self.policy);
         let has_pods = asked.pods && self.has_pods(schedule, &children).await?;
         let is_foreign = |name: &String| {
-            let application = self.source.cluster.application(&namespace, name);
+            let application = self.source.cluster.application(namespace, name);
             application.is_some_and(|application| !application.kept.is_of(&owner))
         };
         let taken = asked.names.into_iter().filter(is_foreign).collect();
@@ -174,13 +173,13 @@ impl Context {
         schedule: &ScheduledSparkApplication,
         children: &[Child],
     ) -> Result<bool, Error> {
-        let (namespace, owner) = (schedule.namespace().unwrap_or_default(), Owner::of(schedule));
+        let (namespace, owner) = (schedule.own_namespace(), Owner::of(schedule));
         let lost = self.children.with(&owner, |family| family.is_searched.then(|| family.lost.clone()));
         // All deleted applications had ended before, and an application that has ended has no running driver.
         if lost.as_ref().is_some_and(BTreeSet::is_empty) {
             return Ok(false);
         }
-        let pods = Calls::of::<Pod>(&self.source.cluster.client, &namespace);
+        let pods = Calls::of::<Pod>(&self.source.cluster.client, namespace);
         let name = schedule.name_any();
         // The schedule's own labels take precedence over the schedule's name.
         let name = schedule.labels().get(label::SCHEDULED_APP_NAME).unwrap_or(&name);
@@ -190,7 +189,7 @@ impl Context {
         // A user who copies an application of the schedule copies its labels, too.
         let is_foreign = |name: &String| {
             let is_lost = lost.as_ref().is_some_and(|lost| lost.contains(name));
-            let application = self.source.cluster.application(&namespace, name);
+            let application = self.source.cluster.application(namespace, name);
             !is_lost && application.is_some_and(|application| !application.kept.is_of(&owner))
         };
         let is_of_one_that_is_there = |application: &String| {
@@ -220,8 +219,8 @@ impl Context {
         action: Act,
         now: Timestamp,
     ) -> Result<(), Error> {
-        let namespace = schedule.namespace().unwrap_or_default();
-        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, &namespace);
+        let namespace = schedule.own_namespace();
+        let applications = Calls::of::<SparkApplication>(&self.source.cluster.client, namespace);
         match action {
             Act::Start(application) => {
                 let (name, owner) = (application.name_any(), Owner::of(schedule));
@@ -236,7 +235,7 @@ impl Context {
                     // Either the response to the creation of this application was lost, or another application has the
                     // name: the watch delivers that one, if it still exists.
                     Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                        if !self.find(&namespace, &name, &owner).await? {
+                        if !self.find(namespace, &name, &owner).await? {
                             return Err(Error::Conflict);
                         }
                     }

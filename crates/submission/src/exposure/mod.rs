@@ -6,7 +6,7 @@ mod service_and_ingress;
 mod url_format;
 
 use crate::{Context, digest::md5_hex};
-use api::{LONGEST_LABEL, PortExposure, SparkApplication, conf};
+use api::{Identity, LONGEST_LABEL, PortExposure, SparkApplication, conf};
 pub use rights::{ExposureRight, exposure_rights};
 use serde_json::Value;
 pub use service_and_ingress::{addresses, backend, ingress, wanted};
@@ -116,7 +116,7 @@ pub fn ui_port(application: &SparkApplication) -> Option<i32> {
 /// Returns `<application>-<suffix>`. A name that is too long is shortened and gets a hash of the complete name, as in
 /// Kubeflow's operator for its UI Services.
 fn name(application: &SparkApplication, suffix: &str) -> String {
-    let application = application.metadata.name.as_deref().unwrap_or_default();
+    let application = application.own_name();
     let name = format!("{application}-{suffix}");
     if name.len() <= LONGEST_LABEL {
         return name;

@@ -12,7 +12,7 @@ mod pod;
 mod state;
 
 use crate::{DIRECTORY, SparkSubmit, SubmissionEnvironment, findings::Validated, owned::owned, run::Run};
-use api::{ObjectKey, ObjectKind, SparkApplication, annotation, label, role};
+use api::{Identity, ObjectKey, ObjectKind, SparkApplication, annotation, label, role};
 use serde_json::{Map, Value, json};
 use spark_client::{Environment, Objects};
 pub use state::{State, state};
@@ -98,7 +98,7 @@ pub fn objects(
 /// in a row and neither of the two runs is recorded, only one of them can have a submission pod.
 pub fn name(application: &SparkApplication, run: &Run) -> String {
     // Validation limits the length of an application's name, so this name is not too long for a pod.
-    let application = application.metadata.name.as_deref().unwrap_or_default();
+    let application = application.own_name();
     format!("{application}-{}-submission", run.ids().prefix)
 }
 
