@@ -79,14 +79,13 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let readiness = readiness(drives, serves_webhook);
     let places = settings.webhook.places(&installation.name);
     let namespaces = installation.namespaces();
-    let connect_policy = connect_policy(&settings, &master);
+    let connect = connect_policy(&settings, &master);
+    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, connect);
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),
         schedule_policy: schedule_policy(&settings),
-        connect: installation
-            .connect
-            .setup(&installation.name.name, &places.secret_namespace, connect_policy),
+        connect,
         max_submissions: settings.max_submissions,
         submission_environment: SubmissionEnvironment::of_process(spark_configuration),
         application_metrics: ApplicationMetrics::new(metrics_of_applications),

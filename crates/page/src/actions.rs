@@ -57,8 +57,8 @@ pub(crate) async fn buttons<K: Resource<DynamicType = ()>>(
         return Markup::default();
     }
     let (reader, resource) = (&session.caller.reader, K::plural(&()));
-    let (namespace, name) = (object.own_namespace().to_owned(), object.name_any());
-    let lack = |verb| reader.lack(verb, &resource, &namespace, &name);
+    let (namespace, name) = (object.own_namespace(), object.name_any());
+    let lack = |verb| reader.lack(verb, &resource, namespace, &name);
     let (patch, delete) = join(lack("patch"), lack("delete")).await;
     let pause = if is_suspended { Action::Resume } else { Action::Suspend };
     html! {

@@ -11,13 +11,10 @@ use super::{
     waiting::Waiting,
 };
 use anyhow::bail;
-use api::{ScheduledSparkApplication, SparkApplication, names::annotation};
+use api::{Identity, ScheduledSparkApplication, SparkApplication, names::annotation};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
-use kube::{
-    ResourceExt,
-    api::{DeleteParams, Patch, PatchParams},
-};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 #[derive(Debug, Args)]
@@ -141,7 +138,7 @@ pub(super) async fn deleted<K: Kind>(cluster: &Cluster, names: &[String], wait: 
         results.push(match objects.delete(name, &DeleteParams::default()).await {
             Ok(deleted) => match deleted.left().filter(|_| wait) {
                 Some(object) => {
-                    left.push((name, object.uid().unwrap_or_default()));
+                    left.push((name, object.own_uid().to_owned()));
                     continue;
                 }
                 None => tell_deleted::<K>(name),

@@ -17,7 +17,7 @@ use super::{
     wait,
 };
 use anyhow::{Context, bail};
-use api::{ScheduledSparkApplication, SparkApplication, SparkConnect};
+use api::{Identity, ScheduledSparkApplication, SparkApplication, SparkConnect};
 use clap::{Args, ValueHint};
 use clap_complete::ArgValueCompleter;
 use kube::{
@@ -169,7 +169,7 @@ async fn post(
 
 /// Returns the cluster with the namespace of `object`, and the API for the objects of its kind in that namespace.
 fn place(cluster: &Cluster, object: &DynamicObject) -> (Cluster, Api<DynamicObject>) {
-    let place = cluster.at(object.namespace().unwrap_or_default());
+    let place = cluster.at(object.own_namespace().to_owned());
     let api = if is_application(object) {
         place.whole::<SparkApplication>()
     } else if manifest::kind(object) == SparkConnect::kind(&()) {

@@ -9,7 +9,7 @@ use super::{
     waiting::Waiting,
     yaml::line,
 };
-use api::SparkApplication;
+use api::{Identity, SparkApplication};
 use clap::Args;
 use clap_complete::ArgValueCompleter;
 use futures::{StreamExt, TryStreamExt};
@@ -48,13 +48,13 @@ const LATEST: usize = 10;
 pub(super) async fn event(cluster: &Cluster, flags: &Flags) -> anyhow::Result<()> {
     let applications = cluster.api::<SparkApplication>();
     let application = applications.get_metadata(&flags.name).await.map_err(of_call)?;
-    let uid = application.uid().unwrap_or_default();
-    let events = of(cluster, &uid).await?;
+    let uid = application.own_uid();
+    let events = of(cluster, uid).await?;
     if events.is_empty() && !flags.follow {
         return print("No events.\n");
     }
     print(&table(&events, Style::of_stdout())?)?;
-    if flags.follow { follow(cluster, &flags.name, &uid, &events).await } else { Ok(()) }
+    if flags.follow { follow(cluster, &flags.name, uid, &events).await } else { Ok(()) }
 }
 
 /// Returns the events of the object with this uid, oldest first.
@@ -73,7 +73,7 @@ pub(super) async fn latest(
     object: &impl ResourceExt,
     style: Style,
 ) -> anyhow::Result<String> {
-    let events = of(cluster, &object.uid().unwrap_or_default()).await.unwrap_or_else(|error| {
+    let events = of(cluster, object.own_uid()).await.unwrap_or_else(|error| {
         complain(&format!("Warning: the events are not shown: {error:#}"));
         Vec::new()
     });

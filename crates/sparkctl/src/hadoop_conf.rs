@@ -4,7 +4,7 @@
 use super::{cluster::Cluster, failure::of_call, manifest, show::complain};
 use anyhow::{Context, bail};
 use api::{
-    SparkConnect,
+    Identity, SparkConnect,
     names::{env::HADOOP_CONF_DIR, label},
 };
 use k8s_openapi::{ByteString, api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
@@ -189,7 +189,7 @@ impl Wanted<'_> {
     /// as a warning: its only effect is that the ConfigMap is not deleted with the owner.
     pub(super) async fn leave_to(&self, place: &Cluster, owner: &DynamicObject) {
         let types = owner.types.clone().unwrap_or_default();
-        let (name, uid) = (owner.name_any(), owner.uid().unwrap_or_default());
+        let (name, uid) = (owner.name_any(), owner.own_uid());
         let reference =
             json!({"apiVersion": types.api_version, "kind": types.kind, "name": name, "uid": uid});
         let patch = json!({"metadata": {"ownerReferences": [reference]}});

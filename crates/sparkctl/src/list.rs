@@ -8,7 +8,7 @@ use super::{
         ui, whole,
     },
 };
-use api::{Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
+use api::{Identity, Lenient, ScheduleState, ScheduledSparkApplication, SparkApplication};
 use clap::Args;
 use kube::{
     Api, ResourceExt,
@@ -155,7 +155,7 @@ fn table(applications: &[Guarded], flags: &Flags, style: Style) -> anyhow::Resul
         let status = application.and_then(|application| application.status.as_ref());
         let driver = status.map(|status| &status.driver_info);
         row(
-            &guarded.namespace().unwrap_or_default(),
+            guarded.own_namespace(),
             [
                 guarded.name_any(),
                 application
@@ -194,7 +194,7 @@ fn schedules(
         let is_suspended = spec.map(|spec| spec.suspend == Some(true));
         let next = status.and_then(|status| status.next_run.as_ref()).filter(|_| is_suspended != Some(true));
         which.row(
-            &guarded.namespace().unwrap_or_default(),
+            guarded.own_namespace(),
             [
                 guarded.name_any(),
                 or_none(spec.map(|spec| &spec.schedule)),

@@ -9,7 +9,7 @@ use crate::{
     yaml::line,
 };
 use api::{
-    ConnectFailure, Lenient, SparkConnect,
+    ConnectFailure, Identity, Lenient, SparkConnect,
     names::connect_condition::{EXECUTORS_REFUSED, GATEWAY_MISSING, INGRESS_MISSING},
 };
 use connect::names::address;
@@ -34,7 +34,7 @@ pub(super) fn table(
         let connect = guarded.0.as_ref().ok();
         let status = connect.and_then(|connect| connect.status.as_ref());
         which.row(
-            &guarded.namespace().unwrap_or_default(),
+            guarded.own_namespace(),
             [
                 guarded.name_any(),
                 connect.map_or_else(|| "UNREADABLE".to_owned(), |connect| coloured(connect, style)),

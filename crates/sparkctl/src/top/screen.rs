@@ -1,7 +1,7 @@
 //! Builds the content of the screen of `sparkctl top`: the rows, their order, and the part of them that fits.
 
 use crate::show::{Style, batch_scheduler, columns, executors, or_none};
-use api::{Lenient, SparkApplication, State, excerpt::beginning};
+use api::{Identity, Lenient, SparkApplication, State, excerpt::beginning};
 use clap::ValueEnum;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{ResourceExt, runtime::watcher::Event};
@@ -242,7 +242,7 @@ impl Row {
 }
 
 fn key(guarded: &Lenient<SparkApplication>) -> Key {
-    (guarded.namespace().unwrap_or_default(), guarded.name_any())
+    (guarded.own_namespace().to_owned(), guarded.name_any())
 }
 
 /// Returns the sort key of a state for [`Order::State`]: first applications that cannot be read, then those that have

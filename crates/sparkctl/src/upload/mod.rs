@@ -13,6 +13,7 @@ use super::{
     show::complain,
 };
 use anyhow::{Context, bail};
+use api::Identity;
 use clap::{Args, ValueHint};
 use destination::{Destination, public_url};
 use file_content::{Content, content};
@@ -170,8 +171,8 @@ fn plan(
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
         bail!("{title}: has no name that an object can have");
     };
-    let namespace = object.namespace().unwrap_or_default();
-    let key = store.destination.key(&flags.upload_prefix, &namespace, &object.name_any(), name);
+    let namespace = object.own_namespace();
+    let key = store.destination.key(&flags.upload_prefix, namespace, &object.name_any(), name);
     let uri = if flags.public { public_url(&store.url, &key) } else { store.destination.uri(&key) };
     let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
     let (_, pointer_of_spec) = place_of_spec(object);
