@@ -79,8 +79,8 @@ pub async fn run(settings: Settings, warnings: &[String]) -> anyhow::Result<()> 
     let readiness = readiness(drives, serves_webhook);
     let places = settings.webhook.places(&installation.name);
     let namespaces = installation.namespaces();
-    let connect = connect_policy(&settings, &master);
-    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, connect);
+    let of_connects = connect_policy(&settings, &master);
+    let connect = installation.connect.setup(&installation.name.name, &places.secret_namespace, of_connects);
     let setup = Setup {
         client: client.clone(),
         policy: policy(&settings, &places, master, extensions),

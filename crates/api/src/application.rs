@@ -11,7 +11,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{DriverSpec, Embedded, ExecutorSpec, SparkApplicationStatus, State, annotation};
+use super::{DriverSpec, Embedded, ExecutorSpec, Identity, SparkApplicationStatus, State, annotation};
 
 /// The Spark program to run, and how.
 #[kubernetes_json]
@@ -200,8 +200,8 @@ pub fn owner_reference<K: kube_core::Resource<DynamicType = ()>>(owner: &K) -> O
     OwnerReference {
         api_version: K::api_version(&()).into_owned(),
         kind: K::kind(&()).into_owned(),
-        name: owner.meta().name.clone().unwrap_or_default(),
-        uid: owner.meta().uid.clone().unwrap_or_default(),
+        name: owner.own_name().to_owned(),
+        uid: owner.own_uid().to_owned(),
         controller: Some(true),
         block_owner_deletion: Some(true),
     }

@@ -46,9 +46,7 @@ impl<'a> Monitoring<'a> {
     /// Returns the prefix of all metric names. The default configuration of the exporter reads the namespace and the
     /// name of the application from this prefix.
     pub fn metrics_namespace(&self) -> String {
-        let metadata = &self.application.metadata;
-        let text = |text: &'a Option<String>| text.as_deref().unwrap_or_default();
-        format!("{}.{}", text(&metadata.namespace), text(&metadata.name))
+        format!("{}.{}", self.application.own_namespace(), self.application.own_name())
     }
 
     /// Returns the path of Spark's `metrics.properties`. (In Kubeflow's operator the file of the ConfigMap takes

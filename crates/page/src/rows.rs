@@ -2,7 +2,7 @@
 //! memory.
 
 use api::{
-    ApplicationType, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
+    ApplicationType, Identity, Lenient, ScheduledSparkApplication, SparkApplication, SparkApplicationStatus,
     SparkConnect, State, excerpt::beginning, names::label, stated,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -35,10 +35,8 @@ pub(crate) trait Row: Sized + Send + 'static {
 /// Reduces an object of a list. Returns its key, its `resourceVersion` and its row.
 pub(crate) fn reduced<R: Row>(object: &RawValue) -> (Key, String, R) {
     let (read, _) = Lenient::<R::Kind>::parse(object);
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    let metadata = read.meta();
-    let key = (text(&metadata.namespace).into(), text(&metadata.name).into());
-    (key, text(&metadata.resource_version), row(&read, R::of))
+    let key = (read.own_namespace().into(), read.own_name().into());
+    (key, read.meta().resource_version.clone().unwrap_or_default(), row(&read, R::of))
 }
 
 /// Returns the row that `of` builds from an object. If `of` panics, the row shows the bug; otherwise the panic would

@@ -3,7 +3,7 @@
 
 use crate::particulars::{Particulars, Placement};
 use api::{
-    ExecutorState, LONGEST_NAME, Role, SparkApplication,
+    ExecutorState, Identity, LONGEST_NAME, Role, SparkApplication,
     excerpt::{self, LONGEST_EXPLANATION},
     is_object_name,
     names::{finalizer, label, role, volume},
@@ -153,8 +153,8 @@ impl PodSummary {
         let claims =
             volumes.iter().filter_map(|volume| Some(&volume.persistent_volume_claim.as_ref()?.claim_name));
         Self {
-            name: pod.metadata.name.clone().unwrap_or_default(),
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
+            name: pod.own_name().to_owned(),
+            uid: pod.own_uid().to_owned(),
             application: label(label::APP_NAME),
             role,
             submits,

@@ -46,8 +46,7 @@ pub(super) fn labels_and_annotations(context: &Context, properties: &mut Conf) {
 /// and `waitAppCompletion` would make the submission wait for the end of the application. (In Kubeflow's operator the
 /// user's value takes precedence.)
 pub(super) fn operator_owned(context: &Context, properties: &mut Conf) {
-    let namespace = context.application.metadata.namespace.as_deref();
-    properties.set(conf::NAMESPACE, namespace.unwrap_or_default());
+    properties.set(conf::NAMESPACE, context.application.own_namespace());
     properties.set(conf::WAIT_APP_COMPLETION, "false");
     for (role, pod) in context.pods() {
         properties.set(role_label(role, label::APP_NAME), context.name());

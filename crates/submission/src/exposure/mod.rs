@@ -128,12 +128,7 @@ fn name(application: &SparkApplication, suffix: &str) -> String {
 
 /// Returns the values of the variables in URL formats for `application`. `id` is Spark's application id (`spark-…`).
 fn variables<'a>(application: &'a SparkApplication, id: Option<&'a str>) -> Variables<'a> {
-    let metadata = &application.metadata;
-    Variables {
-        name: metadata.name.as_deref().unwrap_or_default(),
-        namespace: metadata.namespace.as_deref().unwrap_or_default(),
-        id,
-    }
+    Variables { name: application.own_name(), namespace: application.own_namespace(), id }
 }
 
 impl ExposedPort<'_> {
