@@ -18,8 +18,9 @@ fn templates_have_no_character_that_yaml_refuses_or_changes() {
     }
     let application: SparkApplication = serde_json::from_value(hard).unwrap();
     let settings = Settings::new("k8s://https://kubernetes");
-    let files =
-        spark_submit(validate(&application).unwrap(), &Run::next(&application), &settings, "").unwrap().files;
+    let files = spark_submit(&validate(&application).unwrap(), &Run::next(&application), &settings, "")
+        .unwrap()
+        .files;
     for role in Role::ALL {
         let text = &files[format!("{}-pod-template.yaml", role.as_str()).as_str()];
         // The printable characters of YAML 1.2, section 5.1, without the line breaks that YAML folds.

@@ -197,7 +197,7 @@ fn the_executors_template_is_mutable_if_partial_restart_is_enabled() {
         assert_eq!(config_map["immutable"], if is_renewable { Value::Null } else { json!(true) }, "{case}");
 
         let template = |application: &SparkApplication| {
-            let application = validate(application).unwrap();
+            let application = &validate(application).unwrap();
             ExecutorTemplate::of(application, &request.run, &policy.submission).unwrap()
         };
         let present = template(&application);

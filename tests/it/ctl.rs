@@ -408,7 +408,7 @@ pub(crate) fn application(changes: Value) -> SparkApplication {
 /// Returns the arguments and files with which the operator would run `spark-submit`.
 fn submitted(application: &SparkApplication) -> SparkSubmit {
     let settings = Settings::new("k8s://https://kubernetes.default.svc:443");
-    spark_submit(validate(application).unwrap(), &Run::next(application), &settings, "").unwrap()
+    spark_submit(&validate(application).unwrap(), &Run::next(application), &settings, "").unwrap()
 }
 
 /// Returns the output of `sparkctl render` for `application`.

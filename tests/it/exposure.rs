@@ -321,7 +321,7 @@ fn the_web_ui_gets_the_path_of_its_ingress() {
         let run = Run::next(&application);
         if by_spark_submit {
             let command =
-                submission::spark_submit(validate(&application).unwrap(), &run, &policy.submission, "")
+                submission::spark_submit(&validate(&application).unwrap(), &run, &policy.submission, "")
                     .unwrap();
             let file = &command.files["spark.properties"];
             return [base, redirect].map(|key| {
@@ -330,7 +330,7 @@ fn the_web_ui_gets_the_path_of_its_ingress() {
             });
         }
         let environment = SubmissionEnvironment::default().environment;
-        let application = validate(&application).unwrap();
+        let application = &validate(&application).unwrap();
         let native =
             submission::native(application, &run, &policy.submission, "", environment, begin()).unwrap();
         [base, redirect].map(|key| native.properties.get(key).cloned())
@@ -347,7 +347,7 @@ fn the_web_ui_gets_the_path_of_its_ingress() {
     let (application, _) = host_and_path();
     let policy = policy(&["--ingress-url-format=example.com/{{$appId}}"]);
     let (objects, _) = submission::objects(
-        validate(&application).unwrap(),
+        &validate(&application).unwrap(),
         &Run::next(&application),
         &policy.submission,
         &SubmissionEnvironment::default(),

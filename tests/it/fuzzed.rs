@@ -154,7 +154,7 @@ pub fn properties(bytes: &[u8]) {
     let pi = application(json!({"sparkVersion": "4.0.1", "sparkConf": {"spark.fuzzed": text}}));
     let settings = Settings::new("k8s://https://api:443");
     let command = validation::validate(&pi)
-        .and_then(|validated| spark_submit(validated, &Run::next(&pi), &settings, text));
+        .and_then(|validated| spark_submit(&validated, &Run::next(&pi), &settings, text));
     let (Ok(defaults), Ok(command)) = (spark_client::read_properties(text), command) else {
         return;
     };

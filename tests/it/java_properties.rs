@@ -85,7 +85,7 @@ fn properties_file(spec: &Value) -> String {
     // The submission id depends on the spec, and is one of the properties. The run of an empty spec keeps this property
     // the same for all specs.
     let run = Run::next(&pi(json!({})));
-    let mut submit = spark_submit(validate(&pi(spec.clone())).unwrap(), &run, &settings, "").unwrap();
+    let mut submit = spark_submit(&validate(&pi(spec.clone())).unwrap(), &run, &settings, "").unwrap();
     submit.files.remove("spark.properties").unwrap()
 }
 

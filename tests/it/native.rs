@@ -18,7 +18,7 @@ fn both_submitters_get_the_same_submission() {
     for case in cases("submission") {
         let application = application(&case);
         let run = Run::next(&application);
-        let submit = spark_submit(validate(&application).unwrap(), &run, &settings(), "").unwrap();
+        let submit = spark_submit(&validate(&application).unwrap(), &run, &settings(), "").unwrap();
         let mut submission = submitted(&application, "").unwrap();
         // Files are not compared: the submission of the test's command line has all files, the native one only those
         // that the operator writes itself.
@@ -99,7 +99,7 @@ fn submitted(application: &SparkApplication, defaults: &str) -> Result<Submissio
     let environment = Environment { os_user: "root".to_owned(), ..Environment::default() };
     let validated = validate(application).map_err(|refusal| NotNative::refused("spec", refusal.brief()))?;
     native(
-        validated,
+        &validated,
         &Run::next(application),
         &settings(),
         defaults,

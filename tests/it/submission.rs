@@ -124,7 +124,7 @@ fn pod_templates_are_used_since_spark_3_in_any_form_of_the_version() {
 
 pub fn submitted(application: &SparkApplication) -> Result<SparkSubmit, Refusal> {
     let settings = Settings::new("k8s://https://10.96.0.1:443");
-    spark_submit(validate(application)?, &Run::next(application), &settings, "")
+    spark_submit(&validate(application)?, &Run::next(application), &settings, "")
 }
 
 /// Returns the application `pi` with this spec.

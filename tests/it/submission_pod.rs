@@ -29,7 +29,7 @@ fn the_submission_pod_is_as_its_case_says_and_mounts_its_config_map() {
         let settings = Settings::new("k8s://https://10.96.0.1:443");
         let run = Run::next(&application);
         let Objects { pod, children } =
-            objects(validate(&application).unwrap(), &run, &settings, &submission_environment).unwrap();
+            objects(&validate(&application).unwrap(), &run, &settings, &submission_environment).unwrap();
         let [config_map] = &children[..] else { panic!("{children:?}") };
         assert_eq!(config_map["metadata"]["name"], pod["metadata"]["name"]);
         let mut keys: Vec<_> = config_map["data"].as_object().unwrap().keys().collect();
@@ -66,7 +66,7 @@ fn the_script_keeps_the_exception_and_its_causes_and_the_exit_code() {
     let settings = Settings::new("k8s://https://10.96.0.1:443");
     let attempt = Run::next(&application);
     let validated = validate(&application).unwrap();
-    let made = objects(validated, &attempt, &settings, &SubmissionEnvironment::default()).unwrap();
+    let made = objects(&validated, &attempt, &settings, &SubmissionEnvironment::default()).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let mut all: Vec<(String, String, i32, String)> = yaml(&data("submission_pod/programs.yaml"));
     let endless = "head -c 100000 /dev/zero | tr '\\0' x >&2; exit 1".to_owned();

@@ -12,7 +12,7 @@ use pods::{PodSummary, Waiting};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use submission::owned::owned;
-use validation::Findings;
+use validation::{Findings, validate};
 
 /// The refusal of an application in a cluster that does not serve Kubernetes' own PodGroups.
 const NO_POD_GROUPS: &str = "spec.batchScheduler: kubernetes: the cluster has no PodGroups of scheduling.k8s.io: it needs Kubernetes 1.36 or \
@@ -49,8 +49,9 @@ impl Extension for BatchSchedulers {
             prepared.application = Cow::Owned(grouped);
             return Ok(());
         }
-        let requests =
-            plan::pod_requests::PodRequests::of(&grouped, run.defaults, "the sums of the batch scheduler");
+        let sums = "the sums of the batch scheduler";
+        let requests = validate(&grouped)
+            .and_then(|valid| plan::pod_requests::PodRequests::of(&valid, run.defaults, sums));
         let requests = requests.map_err(|refusal| refusal.brief())?;
         let own = |object| owned(object, application, Some(run.submission_id), label::CREATED_BY);
         let objects = match scheduler {

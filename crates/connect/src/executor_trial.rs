@@ -12,6 +12,7 @@ use kube_core::ResourceExt;
 use plan::{between, pod_requests::PodRequests};
 use serde_json::{Value, json};
 use std::time::Duration;
+use validation::validate;
 
 /// The time for which a server has to be ready before the first trial: Spark requests its executors when it starts, and
 /// they usually exist by then.
@@ -46,7 +47,7 @@ pub(super) fn pause(since: Timestamp, tried: Timestamp) -> Duration {
 /// change it. `None` if it requests none, if its pod allocator does not create pods directly, or if they cannot be
 /// predicted.
 pub fn executor(connect: &SparkConnect, server: &ServerPod) -> Option<Value> {
-    let requests = PodRequests::of(&as_application(connect), "", "trials").ok()?;
+    let requests = PodRequests::of(&validate(&as_application(connect)).ok()?, "", "trials").ok()?;
     let has_none = !requests.is_dynamic && connect.spec.executor.instances == Some(0);
     if has_none || requests.greatest == 0 || requests.allocator != conf::DIRECT {
         return None;

@@ -9,7 +9,7 @@ use plan::{
     quota::{ASKER, Claim, exceeded_by},
 };
 use pods::PodClaim;
-use submission::findings::{Invalid, Refusal};
+use validation::{Invalid, Refusal, validate};
 
 /// Spark's default of `spark.executor.instances`.
 const DEFAULT_INSTANCES: u32 = 2;
@@ -42,7 +42,7 @@ pub fn exceeded(
 }
 
 fn claim(connect: &SparkConnect) -> Result<Claim, Refusal> {
-    let mut requests = PodRequests::of(&as_application(connect), "", ASKER)?;
+    let mut requests = PodRequests::of(&validate(&as_application(connect))?, "", ASKER)?;
     let server = serde_json::from_value(server_pod(connect, &Policy::new("k8s://")));
     let server = server.map_err(|error| no_pod(Role::Driver, error.to_string()))?;
     requests.driver.claim = PodClaim::of(server);

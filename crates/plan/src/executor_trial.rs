@@ -66,11 +66,12 @@ pub fn executor(
 ) -> Option<Value> {
     let application = &policy.with_default_account(application);
     let run = Run::recorded(application)?;
-    let requests = PodRequests::of(application, defaults, "trials").ok()?;
+    let valid = &validate(application).ok()?;
+    let requests = PodRequests::of(valid, defaults, "trials").ok()?;
     if requests.initial == 0 || requests.allocator != conf::DIRECT {
         return None;
     }
-    let (valid, environment) = (validate(application).ok()?, spark_client::Environment::default());
+    let environment = spark_client::Environment::default();
     let submission =
         native(valid, &run, &policy.submission, defaults, environment, Timestamp::UNIX_EPOCH).ok()?;
     let mut executor = spark_client::executor(&submission).ok()?;

@@ -4,14 +4,15 @@
 //! The pods are built by the same code that submits the application and customizes its pods, so that they equal the pods
 //! that Spark will create.
 
-use api::{Role, SparkApplication, SparkApplicationSpec, annotation, conf, excerpt};
+use api::{Role, SparkApplicationSpec, annotation, conf, excerpt};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim};
 use serde::Deserialize;
 use serde_json::Value;
 use spark_client::{Conf, NotNative, place, read_properties, set_resources};
 use std::{collections::BTreeMap, mem};
-use submission::{findings::Refusal, pod_templates};
+use submission::pod_templates;
+use validation::{Refusal, Validated};
 
 /// The pods that an application will have, and how many of them.
 #[derive(Clone, Debug)]
@@ -52,10 +53,9 @@ impl PodRequests {
     ///
     /// # Errors
     ///
-    /// When the application cannot be run at all; when the value of a property is not a number, or contains a reference that
-    /// only Spark replaces when it runs; and when pods would be invalid for Kubernetes, or the webhook would deny them.
-    pub fn of(application: &SparkApplication, defaults: &str, asker: &str) -> Result<Self, Refusal> {
-        validation::validate(application)?;
+    /// When the value of a property is not a number, or contains a reference that only Spark replaces when it runs; and when
+    /// pods would be invalid for Kubernetes, or the webhook would deny them.
+    pub fn of(application: &Validated, defaults: &str, asker: &str) -> Result<Self, Refusal> {
         let malformed = |why| refusal("spark-defaults.conf".to_owned(), why);
         let defaults = read_properties(defaults).map_err(malformed)?;
         let (conf, [driver, executor]) = submission::starting_point(application, defaults);

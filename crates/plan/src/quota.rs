@@ -9,7 +9,7 @@ use api::{ExecutorState, Identity, SparkApplication, State, quantity};
 use k8s_openapi::{api::core::v1::ResourceQuota, apimachinery::pkg::api::resource::Quantity};
 use pods::{Amounts, PodClaim, is_counted};
 use submission::{SubmissionEnvironment, run::Run};
-use validation::{Invalid, Refusal, is_same_run};
+use validation::{Invalid, Refusal, is_same_run, validate};
 
 /// The pods of an application: driver, executors and, if there is one, the submission pod, which runs before the
 /// executors. The driver of a SparkConnect is its server.
@@ -68,13 +68,13 @@ pub fn exceeded(
         serde_json::from_value(objects.pod).ok().map(PodClaim::of)
     };
     let claim = || {
-        let requests = PodRequests::of(new, defaults, ASKER)?;
+        let requests = PodRequests::of(&validate(new)?, defaults, ASKER)?;
         let submission = submission_pod();
         Ok::<_, Refusal>(Claim { submission, ..Claim::without_submission(requests) })
     };
     let own = || {
-        let own = Claim::without_submission(PodRequests::of(old?, defaults, ASKER).ok()?);
-        Some(own.at_present(has_driver(old?), live_executors(old?)))
+        let requests = PodRequests::of(&validate(old?).ok()?, defaults, ASKER).ok()?;
+        Some(Claim::without_submission(requests).at_present(has_driver(old?), live_executors(old?)))
     };
     exceeded_by(quotas, claim, own, says_numbers)
 }
@@ -128,7 +128,8 @@ pub fn unknown(namespace: &str, problem: &str) -> String {
 /// if it has no driver, or if the sum cannot be determined. Settings of the admin's `spark-defaults.conf` are not
 /// included.
 pub fn present_sum(application: &SparkApplication) -> Option<Amounts> {
-    let requests = has_driver(application).then(|| PodRequests::of(application, "", ASKER).ok())??;
+    let valid = has_driver(application).then(|| validate(application).ok())??;
+    let requests = PodRequests::of(&valid, "", ASKER).ok()?;
     Some(requests.sum(live_executors(application)))
 }
 

@@ -75,7 +75,7 @@ pub fn choose(
     let is_renewable = has_partial_restart(application, defaults, policy)
         && *prepared == *policy.with_default_account(application);
     let application = &*prepared;
-    let validated = validate(application).map_err(|refusal| refusal.brief())?;
+    let validated = &validate(application).map_err(|refusal| refusal.brief())?;
     let by_pod = |fallback| {
         let mut objects = submission_pod::objects(validated, run, &policy.submission, around)?;
         objects.children.splice(0..0, monitoring::config_map(application, run));
@@ -215,7 +215,7 @@ impl extension::View<'_> {
         let SubmissionEnvironment { defaults, environment, .. } = &self.seen.submission_environment;
         let (application, settings) = (validate(self.application).ok()?, &self.policy.submission);
         let submission =
-            native(application, run, settings, defaults, environment.clone(), Timestamp::UNIX_EPOCH).ok()?;
+            native(&application, run, settings, defaults, environment.clone(), Timestamp::UNIX_EPOCH).ok()?;
         let children = spark_client::objects(&submission).ok()?.children;
         let claims = children.iter().filter_map(ObjectKey::of);
         let claims = claims.filter(|child| child.kind == ObjectKind::PERSISTENT_VOLUME_CLAIM);

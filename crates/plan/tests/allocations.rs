@@ -25,7 +25,7 @@ fn decisions_plans_and_reviews_stay_within_their_budget_of_allocations() {
         (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
     let planned = || {
         objects(
-            validate(&application).unwrap(),
+            &validate(&application).unwrap(),
             &Run::next(&application),
             &policy.submission,
             &submission_environment,

@@ -21,12 +21,12 @@ impl ExecutorTemplate {
     ///
     /// When an annotation of the template cannot be applied.
     pub fn of(
-        application: Validated,
+        application: &Validated,
         run: &Run,
         settings: &Settings,
     ) -> Result<Self, crate::findings::Refusal> {
-        let template = template(&application, Role::Executor, settings)?;
-        Ok(Self { config_map: config_map(&application, run), text: template_text(&template) })
+        let template = template(application, Role::Executor, settings)?;
+        Ok(Self { config_map: config_map(application, run), text: template_text(&template) })
     }
 
     /// Returns the value of the annotation [`annotation::TEMPLATE`] of a driver that has this template.

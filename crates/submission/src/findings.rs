@@ -1,8 +1,8 @@
 //! Defines the findings of a validation (mistakes, for which an object is refused, and warnings), and the type of an
 //! application without mistakes. The checks are in `validation`.
 
-use api::{SparkApplication, excerpt};
-use std::{fmt::Display, ops::Deref};
+use api::{SparkApplication, SparkApplicationSpec, excerpt};
+use std::{borrow::Cow, fmt::Display, ops::Deref};
 
 /// A mistake in one field: what is wrong, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,14 +105,27 @@ pub const MOST_FINDINGS: usize = 50;
 /// of one warning.
 const LONGEST_SENTENCE: usize = 256;
 
-/// An application in which `validation::validate` has found no mistake. Code that takes this type does not validate again.
-#[derive(Clone, Copy, Debug)]
-pub struct Validated<'a>(&'a SparkApplication);
+/// An application in which `validation::validate` has found no mistake, and its spec with defaults filled in. Code that
+/// takes this type does neither again; only the hash of a spec is computed from a copy of its own. The field `spec`, which
+/// this type has as an application, is as the user wrote it.
+#[derive(Clone, Debug)]
+pub struct Validated<'a> {
+    application: &'a SparkApplication,
+    spec_with_defaults: Cow<'a, SparkApplicationSpec>,
+}
 
 impl<'a> Validated<'a> {
     /// Marks `application` as an application without mistakes. Only the validation may call this.
-    pub const fn vouched(application: &'a SparkApplication) -> Self {
-        Self(application)
+    pub const fn vouched(
+        application: &'a SparkApplication,
+        spec_with_defaults: Cow<'a, SparkApplicationSpec>,
+    ) -> Self {
+        Self { application, spec_with_defaults }
+    }
+
+    /// Returns what [`api::with_defaults`] makes of the application's spec.
+    pub fn spec_with_defaults(&self) -> &SparkApplicationSpec {
+        &self.spec_with_defaults
     }
 }
 
@@ -120,6 +133,6 @@ impl Deref for Validated<'_> {
     type Target = SparkApplication;
 
     fn deref(&self) -> &SparkApplication {
-        self.0
+        self.application
     }
 }

@@ -25,9 +25,7 @@ pub mod submission_pod;
 pub mod volumes;
 
 pub use allocation::allocation_properties;
-use api::{
-    Identity, ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated, with_defaults,
-};
+use api::{Identity, ObjectKind, Role, SparkApplication, SparkApplicationSpec, SparkPodSpec, stated};
 use exposure::Exposure;
 pub use fields::{RoleField, field_of, stated_in};
 use findings::{Invalid, Refusal, Validated};
@@ -165,18 +163,17 @@ impl<'a> Context<'a> {
 ///
 /// When an annotation of a pod template cannot be applied.
 pub fn spark_submit(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     settings: &Settings,
     defaults: &str,
 ) -> Result<SparkSubmit, Refusal> {
-    let application: &SparkApplication = &application;
-    let spec = with_defaults(application.spec.clone());
     // A file that cannot be parsed is ignored here: Spark itself refuses it.
     let read = read_properties(defaults).unwrap_or_default();
     // Spark's application id is not known here: `spark-submit` chooses it.
     let ui_path = exposure::ui_path(application, None, &settings.exposure);
-    let context = Context { application, spec: &spec, run, defaults: &read, ui_path };
+    let spec = application.spec_with_defaults();
+    let context = Context { application, spec, run, defaults: &read, ui_path };
 
     let properties = properties(&context);
     let arguments = arguments(&context, settings, &properties);
@@ -216,15 +213,11 @@ fn properties(context: &Context) -> Conf {
     properties
 }
 
-/// Returns the properties of the next run of a valid application, including those of a `spark-defaults.conf`, and for
+/// Returns the properties of the next run of an application, including those of a `spark-defaults.conf`, and for
 /// each role the pod template from which Spark creates the role's pods.
-pub fn starting_point(
-    application: &SparkApplication,
-    defaults: BTreeMap<String, String>,
-) -> (Conf, [Value; 2]) {
-    let spec = with_defaults(application.spec.clone());
-    let run = Run::next(application);
-    let context = Context { application, spec: &spec, run: &run, defaults: &defaults, ui_path: None };
+pub fn starting_point(application: &Validated, defaults: BTreeMap<String, String>) -> (Conf, [Value; 2]) {
+    let (spec, run) = (application.spec_with_defaults(), Run::next(application));
+    let context = Context { application, spec, run: &run, defaults: &defaults, ui_path: None };
     let properties = properties(&context);
     (properties.over(defaults), Role::ALL.map(|role| pod_templates::template(application, role)))
 }

@@ -4,7 +4,7 @@
 
 use super::{Context, Settings, SubmissionEnvironment, fields, pod_templates, properties, template};
 use crate::{exposure::ui_path, findings::Validated, monitoring, owned::owned, run::Run};
-use api::{Role, SparkApplication, conf, label, stated, submit_conf, with_defaults};
+use api::{Role, conf, label, stated, submit_conf};
 use jiff::Timestamp;
 use spark_client::{
     self, Environment, Line, NotNative, Objects, Submission, flag_list, read_properties, template_text,
@@ -21,7 +21,7 @@ const URI_LISTS: [&str; 4] =
 ///
 /// When no objects can be built: see [`NotNative`].
 pub fn objects(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     settings: &Settings,
     submission_environment: &SubmissionEnvironment,
@@ -37,11 +37,11 @@ pub fn objects(
 }
 
 /// Returns the objects with the driver's pod as Spark creates it, before the webhook changes it.
-fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
+fn uncustomized(application: &Validated, run: &Run, submission: &Submission) -> Result<Objects, NotNative> {
     let Objects { pod, children } = spark_client::objects(submission)?;
-    let own = |child| owned(child, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
+    let own = |child| owned(child, application, Some(run.id.as_str()), label::LAUNCHED_BY);
     // The driver's own ConfigMap stays the last of all objects: if it exists, all other objects exist.
-    let of_monitoring = monitoring::config_map(&application, run).into_iter();
+    let of_monitoring = monitoring::config_map(application, run).into_iter();
     Ok(Objects { pod, children: of_monitoring.chain(children.into_iter().map(own)).collect() })
 }
 
@@ -52,11 +52,14 @@ fn uncustomized(application: Validated, run: &Run, submission: &Submission) -> R
 /// # Errors
 ///
 /// When the application cannot be run as it is written.
-pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(Run, Submission), NotNative> {
+pub fn model_submission(
+    application: &Validated,
+    uploads_files: bool,
+) -> Result<(Run, Submission), NotNative> {
     let upload_path = if uploads_files { submit_conf::UPLOAD_PATH } else { "" };
     let defaults = format!("{} unknown\n{upload_path} unknown\n", conf::IMAGE);
     let settings = Settings::new("k8s://https://kubernetes.default.svc");
-    let run = Run::model(&application);
+    let run = Run::model(application);
     let environment = Environment::default();
     let submission = native(application, &run, &settings, &defaults, environment, Timestamp::UNIX_EPOCH)?;
     Ok((run, submission))
@@ -69,7 +72,7 @@ pub fn model_submission(application: Validated, uploads_files: bool) -> Result<(
 ///
 /// As for [`objects`].
 pub fn model(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     submission: &Submission,
 ) -> Result<(Objects, serde_json::Value), NotNative> {
@@ -83,20 +86,18 @@ pub fn model(
 ///
 /// When the application cannot be run as it is written.
 pub fn native(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     settings: &Settings,
     defaults: &str,
     environment: Environment,
     now: Timestamp,
 ) -> Result<Submission, NotNative> {
-    let application: &SparkApplication = &application;
-    let spec = with_defaults(application.spec.clone());
-    let ids = run.ids();
+    let (spec, ids) = (application.spec_with_defaults(), run.ids());
     let ui_path = ui_path(application, Some(&ids.application), &settings.exposure);
     let refused = |problem| NotNative::refused("spark-defaults.conf", problem);
     let defaults = read_properties(defaults).map_err(refused)?;
-    let context = Context { application, spec: &spec, run, defaults: &defaults, ui_path };
+    let context = Context { application, spec, run, defaults: &defaults, ui_path };
 
     let mut merged = properties(&context).over(defaults.clone()).0;
     merged.retain(|key, _| key.starts_with("spark."));

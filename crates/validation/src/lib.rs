@@ -97,6 +97,12 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
+    fn of(application: &'a SparkApplication) -> Self {
+        let mut findings = Findings::default();
+        check_name("SparkApplication", &application.metadata, LONGEST_LABEL, &mut findings);
+        Self::new(application, "spec", findings)
+    }
+
     fn new(application: &'a SparkApplication, root: &'static str, findings: Findings) -> Self {
         let spec = with_defaults(application.spec.clone());
         Self { application, spec, root, findings: findings.into() }
@@ -138,21 +144,21 @@ impl<'a> Subject<'a> {
     }
 
     /// Returns the findings of all checks and, after them, of `further`; if the spec is too large to be checked, only that.
-    fn examined(self, further: impl FnOnce(&Self)) -> Findings {
+    fn examined(&self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
         let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());
         if is_bounded {
             for check in CHECKS {
                 match check {
-                    Check::Whole(check) => check(&self),
+                    Check::Whole(check) => check(self),
                     Check::OfRole(check) => {
-                        self.pods().into_iter().for_each(|(role, pod)| check(&self, role, pod))
+                        self.pods().into_iter().for_each(|(role, pod)| check(self, role, pod))
                     }
                 }
             }
-            further(&self);
+            further(self);
         }
-        self.findings.into_inner().told("spec")
+        self.findings.borrow().clone().told("spec")
     }
 }
 
@@ -203,13 +209,7 @@ fn nearest<'k>(given: &str, known: impl Iterator<Item = &'k str>) -> Option<Stri
 
 /// Returns the mistakes and the warnings of an application, including what planning its run finds.
 pub fn examine(application: &SparkApplication, files: Files) -> Findings {
-    examined(application, |subject| planned::run(subject, files))
-}
-
-fn examined<'a>(application: &'a SparkApplication, further: impl FnOnce(&Subject<'a>)) -> Findings {
-    let mut findings = Findings::default();
-    check_name("SparkApplication", &application.metadata, LONGEST_LABEL, &mut findings);
-    Subject::new(application, "spec", findings).examined(further)
+    Subject::of(application).examined(|subject| planned::run(subject, files))
 }
 
 /// Returns the mistakes and the warnings of a schedule, including those of the applications that are created from its
@@ -234,8 +234,10 @@ pub fn examine_schedule(
 ///
 /// All mistakes of the application.
 pub fn validate(application: &SparkApplication) -> Result<Validated<'_>, Refusal> {
-    let Findings { invalid, .. } = examined(application, customization::rehearsal);
-    if invalid.is_empty() { Ok(Validated::vouched(application)) } else { Err(Refusal(invalid)) }
+    let subject = Subject::of(application);
+    let Findings { invalid, .. } = subject.examined(customization::rehearsal);
+    let valid = invalid.is_empty().then(|| Validated::vouched(application, Cow::Owned(subject.spec)));
+    valid.ok_or(Refusal(invalid))
 }
 
 /// Whether an update does not change the run of an application, so that there is nothing to refuse: the labels,

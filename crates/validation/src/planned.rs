@@ -9,7 +9,7 @@ use super::{
 use api::{Role, SparkApplication, SparkApplicationSpec, conf, volume};
 use serde_json::Value;
 use spark_client::{NotNative, Objects, Submission};
-use std::{cell::LazyCell, collections::BTreeMap};
+use std::{borrow::Cow, cell::LazyCell, collections::BTreeMap};
 use submission::{field_of, model, model_submission, stated_in};
 
 /// What happens to files on the user's machine that an application names.
@@ -50,7 +50,7 @@ const MOUNT_PATH: &str = ".mount.path";
 /// Returns the plan without the properties that were refused; `None` if no plan is possible.
 fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
     let application = with_metadata(subject.application);
-    let valid = Validated::vouched(&application);
+    let valid = Validated::vouched(&application, Cow::Borrowed(&subject.spec));
     // Reports the field that is refused and returns it; `None` if there is nothing new to report.
     let reported = |problem: NotNative, before: &[String]| {
         // Otherwise, only `spark-submit` itself can plan the run.
@@ -65,13 +65,13 @@ fn planned(subject: &Subject, files: Files) -> Option<(Objects, Value)> {
         subject.findings.borrow_mut().refuse(path, why);
         Some(field)
     };
-    let planned = model_submission(valid, files == Files::AreUploaded);
+    let planned = model_submission(&valid, files == Files::AreUploaded);
     let (run, mut submission) = planned.map_err(|problem| reported(problem, &[])).ok()?;
     overridden(subject, &submission.properties);
     start::check(subject, &submission.properties);
     let mut refused = Vec::<String>::new();
     while refused.len() < MOST_PLANS {
-        match model(valid, &run, &submission) {
+        match model(&valid, &run, &submission) {
             Ok(model) => return Some(model),
             Err(problem) => {
                 let field = reported(problem, &refused)?;

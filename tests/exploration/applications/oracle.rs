@@ -208,7 +208,7 @@ impl Oracle {
             let fresh = oracle.real(&super::model::fresh(spec));
             let settings = &oracle.setting.policy.submission;
             let template =
-                ExecutorTemplate::of(validate(&fresh).unwrap(), &Run::next(&fresh), settings).unwrap();
+                ExecutorTemplate::of(&validate(&fresh).unwrap(), &Run::next(&fresh), settings).unwrap();
             oracle.templates.push(template.fingerprint());
             oracle.specs.push(fresh.spec);
             for ordinal in 1..=ORDINALS + 1 {

@@ -140,7 +140,7 @@ fn controller(kind: &str, name: &str, uid: &str) -> Controller {
 
 /// Returns the name of the ConfigMap that a native submission creates for the driver of a run.
 pub fn config_map(application: &SparkApplication, run: &Run, policy: &Policy) -> String {
-    let application = validate(application).unwrap();
+    let application = &validate(application).unwrap();
     let native =
         submission::objects(application, run, &policy.submission, &SubmissionEnvironment::default(), then());
     let pod = serde_json::from_value(native.unwrap().0.pod).unwrap();

@@ -38,7 +38,7 @@ pub(super) async fn spark_submit_creates_what_was_predicted(namespace: &Namespac
     let policy = Policy::new(&properties["spark.master"]);
     let time = jiff::Timestamp::UNIX_EPOCH;
     let expected =
-        predicted(validate(&application).unwrap(), &run, &policy, &submission_environment, time).unwrap();
+        predicted(&validate(&application).unwrap(), &run, &policy, &submission_environment, time).unwrap();
 
     assert_eq!(made.len(), expected.children.len());
     let made: Vec<_> = iter::once(&driver).chain(&made).map(comparable).collect();

@@ -44,7 +44,7 @@ fn made(mut application: Value) -> Option<Option<String>> {
     application["metadata"]["uid"] = json!("6d8a2c1e-0000-4000-8000-000000000001");
     let namespace = application["metadata"]["namespace"].clone();
     let application: SparkApplication = serde_json::from_value(application).unwrap();
-    let valid = validate(&application).ok()?;
+    let valid = &validate(&application).ok()?;
     let (run, settings, now) =
         (Run::next(&application), Settings::new("k8s://https://10.96.0.1:443"), Timestamp::UNIX_EPOCH);
     let defaults = "spark.kubernetes.container.image spark".to_owned();

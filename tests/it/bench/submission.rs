@@ -116,7 +116,7 @@ async fn write_all(namespace: &Namespace, seen: &Seen, i: usize) {
     let run = Run::next(&typed);
     let settings = Settings::new("k8s://https://10.96.0.1:443");
     let planned = objects(
-        validate(&typed).unwrap(),
+        &validate(&typed).unwrap(),
         &run,
         &settings,
         &SubmissionEnvironment::default(),

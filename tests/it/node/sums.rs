@@ -35,8 +35,8 @@ pub(super) fn by_fields() -> Value {
 /// Asserts that the driver and the only executor of an application have the planned requests.
 pub(super) fn are_those_of_the_pods(application: &Value) {
     let name = application["metadata"]["name"].as_str().unwrap();
-    let expected =
-        PodRequests::of(&serde_json::from_value(application.clone()).unwrap(), "", "sums").unwrap();
+    let typed = serde_json::from_value(application.clone()).unwrap();
+    let expected = PodRequests::of(&validate(&typed).unwrap(), "", "sums").unwrap();
     for (role, planned) in [("driver", &expected.driver), ("executor", &expected.executor)] {
         let made: Pod = serde_json::from_value(pod(name, role)).unwrap();
         assert_eq!(PodClaim::of(made).requests(), planned.claim.requests(), "{name}: {role}");

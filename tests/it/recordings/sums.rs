@@ -21,7 +21,8 @@ fn the_sums_equal_the_requests_of_the_drivers_of_spark_submit() {
             sent.iter().find(|exchange| exchange.body["kind"] == "Pod").map(|exchange| exchange.body.clone());
         let Some(pod) = pod.and_then(|pod| serde_json::from_value(pod).ok()) else { continue };
         let name = format!("{} {}", case.spark_version, case.name);
-        match PodRequests::of(&application(&submission), "", "sums") {
+        let application = application(&submission);
+        match validate(&application).and_then(|valid| PodRequests::of(&valid, "", "sums")) {
             Ok(requests) => {
                 let (ours, theirs) = (requests.driver.claim, PodClaim::of(pod));
                 if ours.requests() != theirs.requests() {

@@ -86,7 +86,7 @@ impl super::Pass<'_> {
         let application = self.policy.with_default_account(self.application);
         let Some(run) = Run::recorded(self.application) else { return };
         let Ok(application) = validation::validate(&application) else { return };
-        let Ok(template) = ExecutorTemplate::of(application, &run, &self.policy.submission) else { return };
+        let Ok(template) = ExecutorTemplate::of(&application, &run, &self.policy.submission) else { return };
         if template.fingerprint() != known {
             plan.events.push(events::template_renewed(self.name()));
             let (driver, uid) = (driver.name.clone(), driver.uid.clone());

@@ -166,7 +166,7 @@ impl Flags {
             defaults: &environment.defaults,
         };
         let prepared = policy.prepared(application, &coming).map_err(refused)?;
-        let application = validate(&prepared.application).map_err(|refusal| refused(refusal.brief()))?;
+        let application = &validate(&prepared.application).map_err(|refusal| refused(refusal.brief()))?;
         let before: Vec<_> = prepared.objects.iter().cloned().chain(copies.iter()).collect();
         let prediction = || predicted(application, &run, &policy, &environment, TIME);
         match by {

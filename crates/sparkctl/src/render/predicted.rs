@@ -22,7 +22,7 @@ use submission::{
 /// [`NotNative::Refused`] if `spark-submit` would refuse the run, and [`NotNative::Fallback`] if only `spark-submit`
 /// itself can determine the objects.
 pub fn predicted(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     policy: &Policy,
     submission_environment: &SubmissionEnvironment,
@@ -35,8 +35,8 @@ pub fn predicted(
     let template = command.files.get(file::template(Role::Driver));
     // Without a webhook, the template contains what the webhook would add.
     submission.driver_template = template.map(|text| serde_json::from_str(text).expect("templates are JSON"));
-    let properties = starting_point(&application, BTreeMap::new()).0;
-    if has_id_in_ui_path(&application, &policy.submission.exposure) {
+    let properties = starting_point(application, BTreeMap::new()).0;
+    if has_id_in_ui_path(application, &policy.submission.exposure) {
         // The path of the web UI contains Spark's application id. `spark-submit` chooses this id only after the
         // properties are written, so the properties cannot contain the path.
         for key in [conf::UI_PROXY_BASE, conf::UI_PROXY_REDIRECT_URI] {
@@ -65,6 +65,6 @@ pub fn predicted(
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "controller": true});
         child["metadata"]["ownerReferences"] = json!([owner]);
     }
-    children.extend(monitoring::config_map(&application, run));
+    children.extend(monitoring::config_map(application, run));
     Ok(Objects { pod, children })
 }

@@ -55,7 +55,7 @@ impl Default for Settings {
 ///
 /// When an annotation of a pod template cannot be applied.
 pub fn objects(
-    application: Validated,
+    application: &Validated,
     run: &Run,
     settings: &crate::Settings,
     submission_environment: &SubmissionEnvironment,
@@ -68,14 +68,14 @@ pub fn objects(
     let key = |path: &str| path.replace('/', ".");
     let items: Vec<_> = files.iter().map(|(path, _)| json!({"key": key(path), "path": path})).collect();
     let data: Map<_, _> = files.iter().map(|(path, content)| (key(path), Value::from(*content))).collect();
-    let name = name(&application, run);
+    let name = name(application, run);
     let volume = json!({"configMap": {"name": name, "items": items}});
     let metadata = json!({"name": name, "labels": {label::SPARK_ROLE: role::SUBMISSION}});
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": metadata,
-        "spec": pod::spec(&application, &command, &settings.submission_pod, environment, volume)?,
+        "spec": pod::spec(application, &command, &settings.submission_pod, environment, volume)?,
     });
     pod["metadata"]["labels"][annotation::ISTIO_INJECT] = "false".into();
     // A few requests to the API server need no service mesh, and a sidecar that keeps running would prevent the pod
@@ -89,7 +89,7 @@ pub fn objects(
         "immutable": true,
         "data": data,
     });
-    let own = |object| owned(object, &application, Some(run.id.as_str()), label::LAUNCHED_BY);
+    let own = |object| owned(object, application, Some(run.id.as_str()), label::LAUNCHED_BY);
     Ok(Objects { pod: own(pod), children: vec![own(config_map)] })
 }
 

@@ -261,8 +261,8 @@ pub(super) async fn computed_requests_equal_those_of_the_drivers_of_all_examples
             let name = example["metadata"]["name"].as_str().unwrap().to_owned();
             namespace.apply(&example);
             let submitted = namespace.reaches(&name, "SUBMITTED").await;
-            let expected =
-                PodRequests::of(&serde_json::from_value(submitted.clone()).unwrap(), "", "sums").unwrap();
+            let typed = serde_json::from_value(submitted.clone()).unwrap();
+            let expected = PodRequests::of(&validate(&typed).unwrap(), "", "sums").unwrap();
             let driver = submitted["status"]["driverInfo"]["podName"].as_str().unwrap();
             let driver = namespace.pod(driver).await.expect(&name);
             let driver = PodClaim::of(serde_json::from_value(driver).unwrap());
