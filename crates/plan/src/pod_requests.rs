@@ -48,7 +48,7 @@ pub struct PlannedPod {
 }
 
 impl PodRequests {
-    /// Returns the pods of the next run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
+    /// Returns the pods of a run of `application`. `defaults` is the text of the admin's `spark-defaults.conf`,
     /// which all other properties override. `asker` is what needs the requests, as an error names it.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use pod_customization::{annotations, patch};
 use serde_json::{Value, json};
 use spark_client::Objects;
-use spark_operator_plan::{Driver, Observed, Policy, lifecycle};
+use spark_operator_plan::{Driver, Observed, Policy, lifecycle, pod_requests::PodRequests};
 use std::{fs, path::Path};
 use submission::{SubmissionEnvironment, objects, run::Run};
 use validation::{Files, examine, validate};
@@ -50,10 +50,11 @@ fn decisions_plans_and_reviews_stay_within_their_budget_of_allocations() {
     };
     let seen = Observed { driver: Driver::Gone, ..Observed::default() };
     let decided = || lifecycle::next(&application, &seen, Timestamp::UNIX_EPOCH, &policy);
-    let mut measured = Measured::new();
+    let (mut measured, valid) = (Measured::new(), validate(&application).unwrap());
     for (name, counted) in [
         ("validation", measure(|| drop(examine(&application, Files::Stay)))),
         ("native submission", measure(|| drop(planned()))),
+        ("sums of pods", measure(|| drop(PodRequests::of(&valid, "", "sums").unwrap()))),
         ("decision on a new application", measure(|| drop(decided()))),
         ("review of a driver", review(&driver)),
         ("review of an executor", review(&executor)),
