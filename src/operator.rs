@@ -190,9 +190,8 @@ fn schedule_policy(settings: &Settings) -> schedules::Policy {
 
 /// Returns the settings on which the plan of a SparkConnect depends.
 fn connect_policy(settings: &Settings, master: &str) -> connect::Policy {
-    let account = &settings.default_service_account;
     connect::Policy {
-        default_service_account: (!account.is_empty()).then(|| account.clone()),
+        default_service_account: Some(settings.default_service_account.clone()),
         exposure: settings.exposure.exposure(),
         tries_executors: settings.executor_dry_run,
         ..connect::Policy::new(master)

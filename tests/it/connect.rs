@@ -44,6 +44,19 @@ fn a_server_consists_of_the_objects_that_its_case_says() {
     golden.finish();
 }
 
+/// The flag for the account is empty by default.
+#[test]
+fn an_empty_default_account_counts_as_none() {
+    let connect: SparkConnect = yaml(&data("connect/through-the-gateway/connect.yaml"));
+    let server = |account: Option<&str>| {
+        let policy = Policy { default_service_account: account.map(str::to_owned), ..policy(true) };
+        let Plan { actions, .. } = next(&connect, &Observed::default(), Timestamp::UNIX_EPOCH, &policy);
+        let [Action::CreateServer(pod)] = &actions[..] else { panic!("{actions:?}") };
+        pod["spec"]["serviceAccountName"].clone()
+    };
+    assert_eq!([server(Some("")), server(None), server(Some("a"))], [Value::Null, Value::Null, json!("a")]);
+}
+
 /// A server, its observed state and the last plan.
 struct Story {
     connect: SparkConnect,

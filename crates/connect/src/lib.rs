@@ -55,7 +55,7 @@ pub struct Policy {
     pub master: String,
     /// Who may connect to a server without `server.access`.
     pub default_access: ConnectAccess,
-    /// The service account of servers that name none. `None` for the namespace's `default`.
+    /// The service account of servers that name none. Absent or empty for the namespace's `default`.
     pub default_service_account: Option<String>,
     /// The settings for Ingresses of web UIs.
     pub exposure: Exposure,

@@ -71,7 +71,7 @@ pub fn server_pod(connect: &SparkConnect, policy: &Policy) -> Value {
     of_pod["restartPolicy"] = "Never".into();
     let is_missing = |field: &str| of_pod[field].as_str().is_none_or(str::is_empty);
     let has_account = !is_missing("serviceAccountName") || !is_missing("serviceAccount");
-    let default = policy.default_service_account.as_ref().filter(|_| !has_account);
+    let default = stated(&policy.default_service_account).filter(|_| !has_account);
     if let Some(account) = stated(&spec.server.service_account).or(default) {
         of_pod["serviceAccountName"] = account.as_str().into();
         // The deprecated name of the field. Kubernetes requires both to be equal.
