@@ -2,9 +2,9 @@
 
 use kube_core::Resource;
 
-/// What identifies an object: its name, its uid and, unless it belongs to the whole cluster, its namespace. The API server
-/// sets all of them in the objects that it stores; in other objects they may be empty. A trait, so that objects of all
-/// kinds are read in the same way, including those that were read in part only.
+/// The name, the uid and, unless it belongs to the whole cluster, the namespace of an object. The API server sets all of
+/// them in the objects that it stores; in other objects they may be empty. This is a trait so that objects of all kinds
+/// are read in the same way, including those that were read in part only.
 pub trait Identity: Resource {
     /// Returns the object's name.
     fn own_name(&self) -> &str {

@@ -213,8 +213,9 @@ fn properties(context: &Context) -> Conf {
     properties
 }
 
-/// Returns the properties of a run of an application (all but the run's own id, which no hash of the spec is computed for),
-/// including those of a `spark-defaults.conf`, and for each role the pod template from which Spark creates the role's pods.
+/// Returns the properties of a run of an application, including those of a `spark-defaults.conf`, and for each role the pod
+/// template from which Spark creates the role's pods. The submission id among the properties is that of no real run
+/// ([`Run::model`]): to compute a real one takes a hash of the spec.
 pub fn starting_point(application: &Validated, defaults: BTreeMap<String, String>) -> (Conf, [Value; 2]) {
     let (spec, run) = (application.spec_with_defaults(), Run::model(application));
     let context = Context { application, spec, run: &run, defaults: &defaults, ui_path: None };

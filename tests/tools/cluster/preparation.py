@@ -69,7 +69,7 @@ def side_by_side(*works: Callable[[], object]) -> list:
 
 def record_cost() -> None:
     """Records the CPU time that an empty cache has cost, as a multiple of that of 20 million additions; a test compares it with the budget.
-    The additions take half a second in Python 3.11, and nearly twice as long while other virtual machines are busy, like everything else."""
+    The additions take half a second in Python 3.11, and half as long again while other virtual machines are busy."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
     additions = timeit.timeit("x += 1", "x = 0", number=20_000_000, timer=time.process_time)
