@@ -158,7 +158,7 @@ impl<'a> Subject<'a> {
             }
             further(self);
         }
-        self.findings.borrow().clone().told("spec")
+        self.findings.take().told("spec")
     }
 }
 
