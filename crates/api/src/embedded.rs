@@ -24,24 +24,6 @@ impl<T> Embedded<T> {
     pub fn json(&self) -> &Value {
         &self.json
     }
-
-    /// Returns the JSON as the user wrote it, by value.
-    pub fn into_json(self) -> Value {
-        self.json
-    }
-}
-
-impl<T> Embedded<Vec<T>> {
-    /// Joins `pieces` into one list; `None` if there are no pieces.
-    pub fn list(pieces: &[Embedded<T>]) -> Option<Self> {
-        (!pieces.is_empty())
-            .then(|| Self::from(pieces.iter().map(|piece| piece.json.clone()).collect::<Value>()))
-    }
-
-    /// Returns the entries as the user wrote them; empty if the value is not a list.
-    pub fn into_entries(self) -> Vec<Value> {
-        if let Value::Array(entries) = self.json { entries } else { Vec::new() }
-    }
 }
 
 impl<T> From<Value> for Embedded<T> {

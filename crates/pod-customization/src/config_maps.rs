@@ -1,6 +1,6 @@
 //! Mounts ConfigMaps into Spark's container: Hadoop's, Spark's and any others.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json, entries, env, volumes};
+use super::{Problem, SparkPod, Step, entries, env, value, volumes};
 use crate::volume_name;
 use api::{
     NamePath,
@@ -9,29 +9,30 @@ use api::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-pub(super) const HADOOP_CONFIG_MAP: Concern<String> = Concern {
+pub(super) const HADOOP_CONFIG_MAP: Step = Step {
     key: annotation::HADOOP_CONFIG_MAP,
     asked: |_, application, _| application.spec.hadoop_config_map.clone(),
-    apply: |pod, config_map| {
-        mount(pod, volume::HADOOP_CONFIG_MAP, &config_map, path::HADOOP_CONF)?;
+    apply: |pod, text| {
+        mount(pod, volume::HADOOP_CONFIG_MAP, value::name(text)?, path::HADOOP_CONF)?;
         env::set(pod, variable::HADOOP_CONF_DIR, path::HADOOP_CONF)
     },
 };
 
-pub(super) const SPARK_CONFIG_MAP: Concern<String> = Concern {
+pub(super) const SPARK_CONFIG_MAP: Step = Step {
     key: annotation::SPARK_CONFIG_MAP,
     asked: |_, application, _| application.spec.spark_config_map.clone(),
-    apply: |pod, config_map| {
-        mount(pod, volume::SPARK_CONFIG_MAP, &config_map, path::SPARK_CONF)?;
+    apply: |pod, text| {
+        mount(pod, volume::SPARK_CONFIG_MAP, value::name(text)?, path::SPARK_CONF)?;
         // Spark has already set this variable to its own directory; the later entry takes effect.
         env::set(pod, variable::SPARK_CONF_DIR, path::SPARK_CONF)
     },
 };
 
-pub(super) const CONFIG_MAPS: Concern<Json<Vec<NamePath>>> = Concern {
+pub(super) const CONFIG_MAPS: Step = Step {
     key: annotation::CONFIG_MAPS,
-    asked: |pod, _, _| (!pod.config_maps.is_empty()).then(|| Json(pod.config_maps.clone())),
-    apply: |pod, Json(config_maps)| {
+    asked: |pod, _, _| value::written_list(&pod.config_maps),
+    apply: |pod, text| {
+        let config_maps: Vec<NamePath> = value::own(text)?;
         let (mut added, mut mounts, mut at) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
             for (field, value) in [("name", name), ("path", path)] {

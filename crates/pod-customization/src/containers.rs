@@ -1,21 +1,21 @@
 //! Adds the containers that run beside Spark's container (sidecars) or before it (init containers).
 
-use super::{Concern, Problem, SparkPod, entries};
-use api::{Embedded, names::annotation};
+use super::{Problem, SparkPod, Step, entries, value};
+use api::names::annotation;
 use entries::OnClash;
 use k8s_openapi::api::core::v1::Container;
 use serde_json::Value;
 
-pub(super) const INIT_CONTAINERS: Concern<Embedded<Vec<Container>>> = Concern {
+pub(super) const INIT_CONTAINERS: Step = Step {
     key: annotation::INIT_CONTAINERS,
-    asked: |pod, _, _| Embedded::list(&pod.init_containers),
-    apply: |pod, containers| add(pod, "initContainers", containers.into_entries()),
+    asked: |pod, _, _| value::written_list(&pod.init_containers),
+    apply: |pod, text| add(pod, "initContainers", value::list::<Container>(text)?),
 };
 
-pub(super) const SIDECARS: Concern<Embedded<Vec<Container>>> = Concern {
+pub(super) const SIDECARS: Step = Step {
     key: annotation::SIDECARS,
-    asked: |pod, _, _| Embedded::list(&pod.sidecars),
-    apply: |pod, containers| add(pod, "containers", containers.into_entries()),
+    asked: |pod, _, _| value::written_list(&pod.sidecars),
+    apply: |pod, text| add(pod, "containers", value::list::<Container>(text)?),
 };
 
 /// Appends each container unless the pod already has a container of that name. Kubernetes does not accept two

@@ -1,18 +1,15 @@
 //! Adds environment variables to Spark's container.
 
-use super::{Concern, Problem, SparkPod, entries};
-use api::{
-    Embedded,
-    names::{annotation, env as variable, path},
-};
+use super::{Problem, SparkPod, Step, entries, value};
+use api::names::{annotation, env as variable, path};
 use entries::OnClash;
 use k8s_openapi::api::core::v1::{EnvFromSource, EnvVar};
 use serde_json::{Value, json};
 
-pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
+pub(super) const ENV: Step = Step {
     key: annotation::ENV,
-    asked: |pod, _, _| Embedded::list(&pod.env),
-    apply: |pod, env| {
+    asked: |pod, _, _| value::written_list(&pod.env),
+    apply: |pod, text| {
         // A later step sets these two variables, and its entry would take effect. The same value is used here, because
         // otherwise each further call of the webhook would append both entries again.
         let later = [
@@ -20,7 +17,7 @@ pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
             (annotation::SPARK_CONFIG_MAP, variable::SPARK_CONF_DIR, path::SPARK_CONF),
         ];
         let later: Vec<_> = later.into_iter().filter(|(key, ..)| pod.has_annotation(key)).collect();
-        let mut env = env.into_entries();
+        let mut env = value::list::<EnvVar>(text)?;
         for entry in &mut env {
             if let Some((_, name, value)) = later.iter().find(|(_, name, _)| entry["name"] == *name) {
                 *entry = json!({"name": name, "value": value});
@@ -30,11 +27,11 @@ pub(super) const ENV: Concern<Embedded<Vec<EnvVar>>> = Concern {
     },
 };
 
-pub(super) const ENV_FROM: Concern<Embedded<Vec<EnvFromSource>>> = Concern {
+pub(super) const ENV_FROM: Step = Step {
     key: annotation::ENV_FROM,
-    asked: |pod, _, _| Embedded::list(&pod.env_from),
-    apply: |pod, sources| {
-        entries::add(&mut pod.container, "envFrom", sources.into_entries(), &[], OnClash::Append)
+    asked: |pod, _, _| value::written_list(&pod.env_from),
+    apply: |pod, text| {
+        entries::add(&mut pod.container, "envFrom", value::list::<EnvFromSource>(text)?, &[], OnClash::Append)
     },
 };
 

@@ -1,8 +1,8 @@
 //! Changes a Spark pod as its annotations describe: the controller writes the annotations, the webhook applies them.
 //!
-//! A [`Concern`] is one annotation of the contract between the controller and the webhook: how the annotation's value
-//! is computed from an application, and how the value changes a pod. [`STEPS`] lists the concerns in the order in which
-//! they are applied. The order is that of Kubeflow's operator, so that the same application gives the same pod.
+//! A [`Step`] is one annotation of the contract between the controller and the webhook: how the annotation's text is
+//! computed from an application, and how the text changes a pod. [`STEPS`] lists the steps in the order in which they
+//! are applied. The order is that of Kubeflow's operator, so that the same application gives the same pod.
 //!
 //! The pod is JSON that is read and patched, and never re-serialised from Rust types, so that fields which these types
 //! do not know survive. All steps are idempotent as the API server sees it: a pod that was customized, stored with the
@@ -11,7 +11,6 @@
 //! The annotations grant no permissions: a user who may create a pod with them could have written the fields of the pod
 //! directly.
 
-mod annotation_value;
 mod config_maps;
 mod containers;
 mod entries;
@@ -24,10 +23,10 @@ mod pod;
 mod resources;
 mod scheduling;
 mod security;
+mod value;
 pub mod volume_name;
 mod volumes;
 
-use annotation_value::AnnotationValue;
 use api::{
     Role, SparkApplication, SparkPodSpec, excerpt,
     names::{annotation, label},
@@ -39,78 +38,50 @@ use std::collections::BTreeMap;
 
 /// Every step, in the order in which the steps are applied.
 pub const STEPS: [Step; 29] = [
-    step(&owner::OWNER_REFERENCE),
-    step(&env::ENV),
-    step(&env::ENV_FROM),
-    step(&config_maps::HADOOP_CONFIG_MAP),
-    step(&config_maps::SPARK_CONFIG_MAP),
-    step(&config_maps::CONFIG_MAPS),
-    step(&volumes::VOLUMES),
-    step(&volumes::VOLUME_MOUNTS),
-    step(&network::PORTS),
-    step(&network::HOST_NETWORK),
-    step(&network::HOST_ALIASES),
-    step(&containers::INIT_CONTAINERS),
-    step(&containers::SIDECARS),
-    step(&network::DNS_CONFIG),
-    step(&scheduling::PRIORITY_CLASS_NAME),
-    step(&scheduling::SCHEDULER_NAME),
-    step(&scheduling::POD_GROUP),
-    step(&scheduling::SCHEDULING_GATE),
-    step(&scheduling::NODE_SELECTOR),
-    step(&scheduling::AFFINITY),
-    step(&scheduling::TOLERATIONS),
-    step(&resources::MEMORY_LIMIT),
-    step(&resources::GPU),
-    step(&monitoring::PROMETHEUS),
-    step(&security::SECURITY_CONTEXT),
-    step(&security::POD_SECURITY_CONTEXT),
-    step(&lifecycle::TERMINATION_GRACE_PERIOD_SECONDS),
-    step(&lifecycle::LIFECYCLE),
-    step(&lifecycle::SHARE_PROCESS_NAMESPACE),
+    owner::OWNER_REFERENCE,
+    env::ENV,
+    env::ENV_FROM,
+    config_maps::HADOOP_CONFIG_MAP,
+    config_maps::SPARK_CONFIG_MAP,
+    config_maps::CONFIG_MAPS,
+    volumes::VOLUMES,
+    volumes::VOLUME_MOUNTS,
+    network::PORTS,
+    network::HOST_NETWORK,
+    network::HOST_ALIASES,
+    containers::INIT_CONTAINERS,
+    containers::SIDECARS,
+    network::DNS_CONFIG,
+    scheduling::PRIORITY_CLASS_NAME,
+    scheduling::SCHEDULER_NAME,
+    scheduling::POD_GROUP,
+    scheduling::SCHEDULING_GATE,
+    scheduling::NODE_SELECTOR,
+    scheduling::AFFINITY,
+    scheduling::TOLERATIONS,
+    resources::MEMORY_LIMIT,
+    resources::GPU,
+    monitoring::PROMETHEUS,
+    security::SECURITY_CONTEXT,
+    security::POD_SECURITY_CONTEXT,
+    lifecycle::TERMINATION_GRACE_PERIOD_SECONDS,
+    lifecycle::LIFECYCLE,
+    lifecycle::SHARE_PROCESS_NAMESPACE,
 ];
 
 /// The maximum number of bytes of all annotations of an object, keys and values together: Kubernetes' own limit, which
 /// the API server checks only after the webhooks.
 pub const LARGEST: usize = 256 << 10;
 
-/// One annotation of the contract, whose value is a `V`: how the value is computed from an application, and how it
-/// changes a pod.
-struct Concern<V> {
-    /// The annotation's key.
-    key: &'static str,
-    /// Returns the value for pods of a role, given the role's section of the application; `None` if the application
-    /// sets none.
-    asked: fn(&SparkPodSpec, &SparkApplication, Role) -> Option<V>,
-    /// Changes the pod as the value describes.
-    apply: fn(&mut SparkPod, V) -> Result<(), Problem>,
-}
-
-/// A [`Concern`] with its type erased, so that all concerns fit into one list.
+/// One annotation of the contract: how its text is computed from an application, and how it changes a pod.
 pub struct Step {
     /// The annotation's key.
     pub key: &'static str,
-    concern: &'static dyn AnyConcern,
-}
-
-const fn step<V: AnnotationValue + 'static>(concern: &'static Concern<V>) -> Step {
-    Step { key: concern.key, concern }
-}
-
-/// A [`Concern`] whose value is the text of the annotation.
-trait AnyConcern: Sync {
-    fn asked(&self, application: &SparkApplication, role: Role) -> Option<String>;
-    fn apply(&self, pod: &mut SparkPod, text: &str) -> Result<(), Problem>;
-}
-
-impl<V: AnnotationValue> AnyConcern for Concern<V> {
-    fn asked(&self, application: &SparkApplication, role: Role) -> Option<String> {
-        (self.asked)(role.pod(&application.spec), application, role).map(|value| value.encode())
-    }
-
-    fn apply(&self, pod: &mut SparkPod, text: &str) -> Result<(), Problem> {
-        (self.apply)(pod, V::decode(text)?)
-    }
+    /// Returns the text for pods of a role, given the role's section of the application; `None` if the application
+    /// sets none.
+    asked: fn(&SparkPodSpec, &SparkApplication, Role) -> Option<String>,
+    /// Changes the pod as the text describes.
+    apply: fn(&mut SparkPod, &str) -> Result<(), Problem>,
 }
 
 /// What is wrong with an annotation's value, and where in the value.
@@ -172,10 +143,9 @@ impl Denial {
 /// Returns the annotations by which the webhook applies the settings of `application` to pods of `role`, including the
 /// contract's version; empty if there are no such settings.
 pub fn annotations(application: &SparkApplication, role: Role) -> BTreeMap<String, String> {
-    let mut annotations: BTreeMap<_, _> = STEPS
-        .iter()
-        .filter_map(|step| Some((step.key.to_owned(), step.concern.asked(application, role)?)))
-        .collect();
+    let pod = role.pod(&application.spec);
+    let asked = |step: &Step| Some((step.key.to_owned(), (step.asked)(pod, application, role)?));
+    let mut annotations: BTreeMap<_, _> = STEPS.iter().filter_map(asked).collect();
     if !annotations.is_empty() {
         annotations.insert(annotation::CONTRACT.to_owned(), annotation::CONTRACT_VERSION.to_string());
     }
@@ -221,7 +191,7 @@ pub fn patch(pod: &Value) -> Result<Patch, Vec<Denial>> {
     let denials: Vec<_> = asked
         .into_iter()
         .filter_map(|(step, text)| {
-            let problem = step.concern.apply(&mut pod, text).err()?;
+            let problem = (step.apply)(&mut pod, text).err()?;
             Some(Denial::Annotation { key: step.key, problem })
         })
         .collect();

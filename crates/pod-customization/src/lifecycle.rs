@@ -1,28 +1,28 @@
 //! Sets how a Spark pod starts and ends: hooks, grace period and shared process namespace.
 
-use super::{Concern, annotation_value::Json, entries};
-use api::{Embedded, names::annotation};
+use super::{Step, entries, value};
+use api::names::annotation;
 use k8s_openapi::api::core::v1::Lifecycle;
 
-pub(super) const TERMINATION_GRACE_PERIOD_SECONDS: Concern<Json<i64>> = Concern {
+pub(super) const TERMINATION_GRACE_PERIOD_SECONDS: Step = Step {
     key: annotation::TERMINATION_GRACE_PERIOD_SECONDS,
-    asked: |pod, _, _| pod.termination_grace_period_seconds.map(Json),
-    apply: |pod, Json(seconds)| {
-        entries::replace(&mut pod.spec, "terminationGracePeriodSeconds", seconds.into())
+    asked: |pod, _, _| pod.termination_grace_period_seconds.as_ref().map(value::written),
+    apply: |pod, text| {
+        entries::replace(&mut pod.spec, "terminationGracePeriodSeconds", value::json::<i64>(text)?)
     },
 };
 
-pub(super) const LIFECYCLE: Concern<Embedded<Lifecycle>> = Concern {
+pub(super) const LIFECYCLE: Step = Step {
     key: annotation::LIFECYCLE,
-    asked: |pod, _, _| pod.lifecycle.clone(),
-    apply: |pod, hooks| entries::replace(&mut pod.container, "lifecycle", hooks.into_json()),
+    asked: |pod, _, _| pod.lifecycle.as_ref().map(value::written),
+    apply: |pod, text| entries::replace(&mut pod.container, "lifecycle", value::json::<Lifecycle>(text)?),
 };
 
-pub(super) const SHARE_PROCESS_NAMESPACE: Concern<Json<bool>> = Concern {
+pub(super) const SHARE_PROCESS_NAMESPACE: Step = Step {
     key: annotation::SHARE_PROCESS_NAMESPACE,
-    asked: |pod, _, _| (pod.share_process_namespace == Some(true)).then_some(Json(true)),
-    apply: |pod, Json(share)| {
-        if share {
+    asked: |pod, _, _| (pod.share_process_namespace == Some(true)).then(|| value::written(&true)),
+    apply: |pod, text| {
+        if value::own(text)? {
             pod.spec.set("shareProcessNamespace", true);
         }
         Ok(())

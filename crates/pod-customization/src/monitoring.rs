@@ -1,7 +1,7 @@
 //! Mounts Spark's `metrics.properties` and the configuration of the metrics exporter into a Spark pod, and declares the
 //! port at which Prometheus finds the exporter.
 
-use super::{Concern, Problem, annotation_value::Json, config_maps, network};
+use super::{Problem, Step, config_maps, network, value};
 use crate::volume_name;
 use api::{
     monitoring::{Exporter, Monitoring},
@@ -23,17 +23,18 @@ pub(super) struct Metrics {
     port_name: Option<String>,
 }
 
-pub(super) const PROMETHEUS: Concern<Json<Metrics>> = Concern {
+pub(super) const PROMETHEUS: Step = Step {
     key: annotation::PROMETHEUS,
     asked: |_, application, role| {
         let monitoring = Monitoring::of(application)?;
         let (config_map, exporter) = (monitoring.mounted_by(role), monitoring.exporter(role));
         let of_exporter = |Exporter { port, port_name, .. }: Exporter| (port, port_name.to_owned());
         let (port, port_name) = exporter.map(of_exporter).unzip();
-        (config_map.is_some() || port.is_some()).then_some(Json(Metrics { config_map, port, port_name }))
+        (config_map.is_some() || port.is_some())
+            .then(|| value::written(&Metrics { config_map, port, port_name }))
     },
-    apply: |pod, Json(metrics)| {
-        let Metrics { config_map, port, port_name } = metrics;
+    apply: |pod, text| {
+        let Metrics { config_map, port, port_name } = value::own(text)?;
         if let Some(config_map) = config_map {
             let volume = volume_name::of_config_map(&config_map);
             config_maps::mount(pod, &volume, &config_map, path::METRICS_CONF)?;

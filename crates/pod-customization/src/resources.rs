@@ -1,14 +1,15 @@
 //! Sets the limits of Spark's container that the application sets by `memoryLimit` and `gpu`.
 
-use super::{Concern, Problem, SparkPod, annotation_value::Json};
+use super::{Problem, SparkPod, Step, value};
 use api::{GpuSpec, names::annotation, quantity};
 use serde_json::Value;
 
-pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
+pub(super) const MEMORY_LIMIT: Step = Step {
     key: annotation::MEMORY_LIMIT,
     asked: |pod, _, _| pod.memory_limit.as_deref().map(quantity::from_java),
-    apply: |pod, limit| {
-        if quantity::amount(&limit).is_none() {
+    apply: |pod, text| {
+        let limit = value::name(text)?;
+        if quantity::amount(limit).is_none() {
             return Err(Problem::new("", format!("`{limit}` is not a Kubernetes quantity (try `2Gi`)")));
         }
         set_limit(pod, "memory", limit.into());
@@ -16,14 +17,15 @@ pub(super) const MEMORY_LIMIT: Concern<String> = Concern {
     },
 };
 
-pub(super) const GPU: Concern<Json<GpuSpec>> = Concern {
+pub(super) const GPU: Step = Step {
     key: annotation::GPU,
     // Returns `None` if the name is empty or the quantity is not positive, as in Kubeflow's operator.
     asked: |pod, _, _| {
-        let gpu = pod.gpu.clone()?;
-        (!gpu.name.is_empty() && gpu.quantity > 0).then_some(Json(gpu))
+        let gpu = pod.gpu.as_ref()?;
+        (!gpu.name.is_empty() && gpu.quantity > 0).then(|| value::written(gpu))
     },
-    apply: |pod, Json(gpu)| {
+    apply: |pod, text| {
+        let gpu: GpuSpec = value::own(text)?;
         if gpu.name.is_empty() {
             return Err(Problem::new("name", "is required (try `nvidia.com/gpu`)"));
         }

@@ -38,11 +38,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_name_is_kept() {
-        assert_eq!(of_config_map("settings"), "settings-vol");
-    }
-
-    #[test]
     fn a_dotted_or_long_name_gets_a_hash_and_is_a_dns_label() {
         assert_eq!(of_config_map("app.conf"), "app-conf-3a476fd9-vol");
         let long = of_config_map(&"a".repeat(200));

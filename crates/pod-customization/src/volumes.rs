@@ -3,7 +3,7 @@
 //! Scratch space (`spark-local-dir-…`) is not mounted here: Spark itself mounts it, from its configuration
 //! (`crates/submission/src/volumes.rs`).
 
-use super::{Concern, Problem, SparkPod, entries, volume_name};
+use super::{Problem, SparkPod, Step, entries, value, volume_name};
 use api::{
     Embedded, Role, SparkApplication,
     names::{annotation, volume::is_scratch},
@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{Volume, VolumeMount};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
+pub(super) const VOLUMES: Step = Step {
     key: annotation::VOLUMES,
     // Returns only the volumes that containers of this role mount, in the order of the mounts: first those of Spark's
     // container, then those of sidecars and init containers, including the containers of the pod template.
@@ -36,15 +36,15 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets
             .map(|(name, secret, _)| Embedded::from(json!({"name": name, "secret": {"secretName": secret}})));
-        Embedded::list(&mounted.chain(secrets).collect::<Vec<_>>())
+        value::written_list(&mounted.chain(secrets).collect::<Vec<_>>())
     },
-    apply: |pod, volumes| {
+    apply: |pod, text| {
+        let mut volumes = value::list::<Volume>(text)?;
         // If Spark's container does not mount a volume, and the pod has a volume of this name already, that one is
         // kept.
         let mounted = pod.names_in(annotation::VOLUME_MOUNTS);
         let there: BTreeSet<_> =
             pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
-        let mut volumes = volumes.into_entries();
         volumes.retain(|volume| {
             volume["name"].as_str().is_none_or(|name| mounted.contains(name) || !there.contains(name))
         });
@@ -52,17 +52,17 @@ pub(super) const VOLUMES: Concern<Embedded<Vec<Volume>>> = Concern {
     },
 };
 
-pub(super) const VOLUME_MOUNTS: Concern<Embedded<Vec<VolumeMount>>> = Concern {
+pub(super) const VOLUME_MOUNTS: Step = Step {
     key: annotation::VOLUME_MOUNTS,
     asked: |_, application, role| {
         let secrets = unmountable_secrets(application, role);
         let secrets = secrets.map(|(name, _, path)| Embedded::from(json!({"name": name, "mountPath": path})));
-        Embedded::list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
+        value::written_list(&mounts(application, role).cloned().chain(secrets).collect::<Vec<_>>())
     },
-    apply: |pod, mounts| {
+    apply: |pod, text| {
+        let mut mounts = value::list::<VolumeMount>(text)?;
         let there: BTreeSet<_> =
             pod.spec.list("volumes")?.filter_map(|volume| volume["name"].as_str()).collect();
-        let mut mounts = mounts.into_entries();
         let has_volume = |mount: &Value| mount["name"].as_str().is_some_and(|name| there.contains(name));
         // As in Kubeflow's operator, a mount without a volume is left out: the application's validation has warned of
         // it. Annotations without the contract's version were not written by the controller, so they were not
