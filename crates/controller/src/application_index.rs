@@ -13,24 +13,20 @@ use tokio::sync::watch as state;
 /// For each application: the records of its objects, by the name of the object.
 pub(super) type Records<R> = BTreeMap<Key, BTreeMap<String, R>>;
 
-/// The part of an object that the operator needs. Only this part is kept, because there are thousands of objects of
-/// each kind.
-pub(super) trait Record: Clone + PartialEq {
-    fn uid(&self) -> &str;
-}
-
 /// Whether the objects of a kind are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum State {
     /// The first list is not complete yet.
+    #[default]
     Begins,
     /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
     Unwatched,
     Known,
 }
 
-/// The records of all objects of one kind that the watch has reported.
-#[derive(Debug)]
+/// The records of all objects of one kind that the watch has reported. A record is the part of an object that the
+/// operator needs: there are thousands of objects of each kind.
+#[derive(Debug, Default)]
 pub(super) struct ApplicationIndex<R> {
     pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
@@ -42,19 +38,7 @@ pub(super) struct ApplicationIndex<R> {
     pub(super) state: state::Sender<State>,
 }
 
-impl<R> Default for ApplicationIndex<R> {
-    fn default() -> Self {
-        Self {
-            records: RwLock::default(),
-            listed: Mutex::default(),
-            known: Mutex::default(),
-            hasher: RandomState::default(),
-            state: state::Sender::new(State::Begins),
-        }
-    }
-}
-
-impl<R: Record> ApplicationIndex<R> {
+impl<R: Clone + PartialEq> ApplicationIndex<R> {
     /// Waits until all objects that existed at the start are known, or until it is clear that the kind cannot be watched.
     /// Until then, an object that is not in the index may still exist.
     pub(super) async fn synced(&self) {
@@ -69,13 +53,14 @@ impl<R: Record> ApplicationIndex<R> {
 
     /// Applies one event of the watch. `place` returns namespace and name of an object, `record` its application and
     /// its record, or `None` if the object belongs to no application. `is_going` receives the last record of each
-    /// object that does not exist any more, before the record leaves the index. Returns the applications whose objects
-    /// have changed.
+    /// object that does not exist any more, before the record leaves the index; `uid` returns the uid in a record, by
+    /// which a complete list shows that an object still exists. Returns the applications whose objects have changed.
     pub(super) fn apply<K>(
         &self,
         event: Event<K>,
         place: impl Fn(&K) -> Key,
         record: impl Fn(K) -> Option<(Key, R)>,
+        uid: impl Fn(&R) -> &str,
         mut is_going: impl FnMut(&Key, &R),
     ) -> BTreeSet<Key> {
         let mut changed = BTreeSet::new();
@@ -91,11 +76,11 @@ impl<R: Record> ApplicationIndex<R> {
                 let listed = mem::take(&mut *self.listed.lock());
                 let mut records = self.records.write();
                 // An object in the list exists, whichever application it names now.
-                let uids: HashSet<_> = listed.values().flat_map(BTreeMap::values).map(R::uid).collect();
+                let uids: HashSet<_> = listed.values().flat_map(BTreeMap::values).map(&uid).collect();
                 for (key, record) in
                     records.iter().flat_map(|(key, of)| of.values().map(move |record| (key, record)))
                 {
-                    if !uids.contains(record.uid()) {
+                    if !uids.contains(uid(record)) {
                         is_going(key, record);
                     }
                 }
@@ -168,17 +153,11 @@ impl<R: Record> ApplicationIndex<R> {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, Default, PartialEq)]
     struct Object {
         name: &'static str,
         uid: &'static str,
         port: u16,
-    }
-
-    impl Record for Object {
-        fn uid(&self) -> &str {
-            self.uid
-        }
     }
 
     fn key(application: &str) -> Key {
@@ -196,6 +175,7 @@ mod tests {
             event,
             |(_, object)| ("default".to_owned(), object.name.to_owned()),
             |(application, object)| Some((key(application?), object)),
+            |object| object.uid,
             |_, object| gone.push(object.uid),
         );
         (changed.into_iter().map(|(_, name)| name).collect(), gone)

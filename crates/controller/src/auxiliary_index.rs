@@ -3,7 +3,7 @@
 
 use super::{
     Key,
-    application_index::{ApplicationIndex, Record, State},
+    application_index::{ApplicationIndex, State},
     kept::Kept,
     key, namespaced_watches,
     watch::Watching,
@@ -154,12 +154,6 @@ fn changes(watch: impl Fn() -> Events + Send, kind: Arc<Kind>) -> impl Stream<It
     events.flat_map(move |event| stream::iter(kind.apply(event)))
 }
 
-impl Record for AuxiliaryObject {
-    fn uid(&self) -> &str {
-        &self.uid
-    }
-}
-
 impl Kind {
     fn new(kind: ObjectKind, extensions: Extensions) -> Self {
         Self { kind, extensions, objects: ApplicationIndex::default() }
@@ -187,7 +181,7 @@ impl Kind {
             let (application, auxiliary) = read(&self.kind, &object, &self.extensions)?;
             Some(((namespace, application), auxiliary))
         };
-        self.objects.apply(event, key, keyed, |_, _| {})
+        self.objects.apply(event, key, keyed, |object| &object.uid, |_, _| {})
     }
 }
 

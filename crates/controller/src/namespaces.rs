@@ -2,7 +2,7 @@
 //! `--namespaces` or `--namespace-selector`. Which namespaces have the selected labels may change at any time.
 
 use super::{
-    application_index::{ApplicationIndex, Record},
+    application_index::ApplicationIndex,
     key,
     watch::{Readable, Watching},
 };
@@ -24,13 +24,6 @@ pub(super) struct OurNamespaces {
 impl Readable for Lenient<PartialObjectMeta<Namespace>> {
     fn error(&self) -> Option<&str> {
         self.0.as_ref().err().map(|invalid| &*invalid.error)
-    }
-}
-
-/// A namespace, of which only the name is kept.
-impl Record for () {
-    fn uid(&self) -> &str {
-        ""
     }
 }
 
@@ -75,7 +68,7 @@ impl OurNamespaces {
             let is_labelled = !self.chosen.include(&name, || None) && self.chosen.include(&name, labels);
             is_labelled.then(|| (key(&namespace), ()))
         };
-        let changed = self.labelled.apply(event, key, labelled, |_, ()| {});
+        let changed = self.labelled.apply(event, key, labelled, |()| "", |_, ()| {});
         let changed: Vec<_> = changed.into_iter().map(|(_, namespace)| namespace).collect();
         for namespace in &changed {
             info!(namespace, is_ours = self.include(namespace), "namespace has changed its labels");

@@ -2,7 +2,7 @@
 
 use super::{
     Key,
-    application_index::{ApplicationIndex, Record},
+    application_index::ApplicationIndex,
     kept::{Keep, Kept},
     key,
     watch::Watching,
@@ -84,7 +84,7 @@ impl PodIndex {
     /// Applies one event of the watch. Returns the applications whose pods have changed.
     pub(super) fn apply(&self, event: Event<KeptPod>) -> BTreeSet<Key> {
         let keyed = |pod: KeptPod| Some(((pod.namespace()?, pod.kept.application.clone()?), pod.kept));
-        self.pods.apply(event, key, keyed, |application, pod| {
+        let is_going = |application: &Key, pod: &PodSummary| {
             if pod.role == Some(Role::Driver) {
                 let is_owned = |pod: &PodSummary| pod.is_of_application(&application.1);
                 let mut departed = self.departed.write();
@@ -93,13 +93,8 @@ impl PodIndex {
                     departed.insert(application.clone(), Box::new(pod.clone()));
                 }
             }
-        })
-    }
-}
-
-impl Record for PodSummary {
-    fn uid(&self) -> &str {
-        &self.uid
+        };
+        self.pods.apply(event, key, keyed, |pod| &pod.uid, is_going)
     }
 }
 

@@ -2,12 +2,7 @@
 //! takes no more than others leave: an application for which there is no room is planned later.
 
 use parking_lot::Mutex;
-use std::{
-    collections::{HashMap, hash_map::Entry},
-    mem,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 /// The room of each namespace, which other namespaces cannot take, in bytes of the objects as they are sent. An
 /// ordinary submission has 12 KiB.
@@ -46,12 +41,8 @@ impl SubmissionRoom {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.room.0.lock();
-        if let Entry::Occupied(mut of_namespace) = taken.entry(mem::take(&mut self.namespace)) {
-            *of_namespace.get_mut() -= self.bytes;
-            if *of_namespace.get() == 0 {
-                of_namespace.remove();
-            }
-        }
+        *taken.entry(self.namespace.clone()).or_default() -= self.bytes;
+        taken.retain(|_, bytes| *bytes > 0);
     }
 }
 

@@ -49,17 +49,11 @@ impl<T> Line for VecDeque<T> {
 }
 
 /// Queues that take turns, one for each key; each may itself consist of queues that take turns.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lines<K, L> {
     lines: HashMap<K, L>,
     /// The keys of the lines, none of which is empty, in the order of their turns.
     turns: VecDeque<K>,
-}
-
-impl<K, L> Default for Lines<K, L> {
-    fn default() -> Self {
-        Self { lines: HashMap::new(), turns: VecDeque::new() }
-    }
 }
 
 impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
@@ -73,11 +67,6 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
 
     pub fn is_empty(&self) -> bool {
         self.turns.is_empty()
-    }
-
-    /// Returns the number of items in the line with this key.
-    fn waiting_in(&self, key: &K) -> usize {
-        self.lines.get(key).map_or(0, L::waiting)
     }
 
     /// Removes and returns the next item of the first line for whose key `may` returns true, with that key. Lines that
@@ -96,7 +85,7 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
     }
 }
 
-impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
+impl<K: Clone + Default + Eq + Hash, L: Line> Line for Lines<K, L> {
     type Item = L::Item;
 
     fn waiting(&self) -> usize {
@@ -108,7 +97,7 @@ impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
     }
 
     fn take_last(&mut self) -> Option<L::Item> {
-        let longest = self.turns.iter().max_by_key(|key| self.waiting_in(key))?.clone();
+        let longest = self.turns.iter().max_by_key(|key| self.lines.get(*key).map(L::waiting))?.clone();
         let line = self.lines.get_mut(&longest)?;
         let item = line.take_last();
         if line.waiting() == 0 {

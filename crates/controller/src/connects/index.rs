@@ -2,7 +2,7 @@
 
 use super::super::{
     Key,
-    application_index::{ApplicationIndex, Record},
+    application_index::ApplicationIndex,
     kept::{Keep, Kept},
     key,
     watch::Watching,
@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
 
 /// The part of a pod, or of another object of a SparkConnect, that is kept.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Part {
     /// The label `sparkoperator.k8s.io/connect-name`.
     connect: Option<String>,
@@ -64,12 +64,6 @@ impl Keep<PartialObjectMeta> for Part {
     fn of(object: &Lenient<PartialObjectMeta>, text: &str) -> Self {
         let whole: Value = serde_json::from_str(text).unwrap_or_default();
         Self { has_selector: whole["spec"]["selector"].is_object(), ..Self::of_metadata(object.meta()) }
-    }
-}
-
-impl Record for Part {
-    fn uid(&self) -> &str {
-        &self.pod.summary.uid
     }
 }
 
@@ -142,7 +136,7 @@ impl Kind {
             let belongs = self.kind == POD || controller.is_some_and(|owner| owner.kind == kind);
             Some(((namespace, part.connect.clone().filter(|_| belongs)?), part))
         };
-        self.parts.apply(event, key, keyed, |_, _| {})
+        self.parts.apply(event, key, keyed, |part| &part.pod.summary.uid, |_, _| {})
     }
 }
 
