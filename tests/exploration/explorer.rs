@@ -128,33 +128,16 @@ pub struct Broken {
     pub story: String,
 }
 
-/// A hasher whose hash of a number is the number itself: fingerprints are evenly distributed already.
-#[derive(Default)]
-struct Itself(u64);
-
-impl Hasher for Itself {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers are kept")
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = number;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-type Numbers<V> = HashMap<u64, V, BuildHasherDefault<Itself>>;
+/// A map with a fast hasher.
+pub type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
 /// Explores `model` until an invariant is broken or all states were visited.
 pub fn explore<M: Model>(model: &mut M) -> Found {
     let beginning = model.beginning();
     // The fingerprint of each known state, with that of the state from which it was first reached; 0 for the initial
     // state.
-    let mut known = Numbers::default();
-    let mut good = HashSet::<u64, BuildHasherDefault<Itself>>::default();
+    let mut known = Memory::default();
+    let mut good = HashSet::<u64, BuildHasherDefault<Folding>>::default();
     let number = fingerprint(&beginning);
     known.insert(number, 0);
     let (mut level, mut next_level) = (vec![(number, beginning)], Vec::new());
@@ -192,7 +175,7 @@ pub fn explore<M: Model>(model: &mut M) -> Found {
 fn settles<M: Model>(
     model: &mut M,
     (number, from): (u64, M::World),
-    good: &mut HashSet<u64, BuildHasherDefault<Itself>>,
+    good: &mut HashSet<u64, BuildHasherDefault<Folding>>,
 ) -> Result<(), (String, Vec<EdgeOf<M>>)> {
     if good.contains(&number) {
         return Ok(());
@@ -221,7 +204,7 @@ fn settles<M: Model>(
 
 /// Describes the steps from the initial state to the state with the fingerprint `number`, and the steps `then` that
 /// follow.
-fn story<M: Model>(model: &mut M, known: &Numbers<u64>, number: u64, then: &[EdgeOf<M>]) -> String {
+fn story<M: Model>(model: &mut M, known: &Memory<u64, u64>, number: u64, then: &[EdgeOf<M>]) -> String {
     let mut numbers = vec![number];
     while let Some(before) = known.get(&numbers[numbers.len() - 1]).filter(|before| **before != 0) {
         numbers.push(*before);

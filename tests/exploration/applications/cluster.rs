@@ -13,17 +13,15 @@ impl Model {
         for name in 0..NAMES {
             self.driver(world, name, out);
             if !self.is_by_pod() {
-                out.extend(heard_of_driver(world, name).map(|next| edge("the watch reports a driver", next)));
+                out.extend(heard_of_driver(world, name));
             }
         }
         self.submission_pods(world, out);
         for place in 0..EXECUTORS {
             executor(world, place, out);
-            out.extend(
-                heard_of_executor(world, place).map(|next| edge("the watch reports an executor", next)),
-            );
+            out.extend(heard_of_executor(world, place));
         }
-        out.extend(heard_of_application(world).map(|next| edge("the watch reports the application", next)));
+        out.extend(heard_of_application(world));
         self.submissions(world, out);
         self.crash(world, out);
         if let Some((status, is_current)) = world.sent {
@@ -40,9 +38,7 @@ impl Model {
             next.operator.submission_pods = next.seen_submission_pods();
             out.push(edge("the watch starts again with a list", next));
         }
-        if let Some(next) = goes(world) {
-            out.push(edge("the application is removed", next));
-        }
+        out.extend(goes(world));
     }
 
     fn driver(&self, world: &World, name: usize, out: &mut Vec<Edge>) {
@@ -57,8 +53,7 @@ impl Model {
             next
         };
         if pod.phase == Phase::Pending && !pod.terminating && self.is_complete(world, &pod) {
-            let (next, broken) = self.starts(world, name);
-            out.push(Edge { step: "a driver starts", world: next, broken });
+            out.push(self.starts(world, name));
         }
         // In this model, a driver ends only after each submission in flight has reached the API server or was given up.
         let may_end = world.orphan.is_none() && !(self.is_by_pod() && is_submitted_again(world, run));
@@ -119,8 +114,8 @@ impl Model {
         next
     }
 
-    /// Starts a driver's container. Returns the next state, and the invariant that is broken.
-    pub fn starts(&self, world: &World, name: usize) -> (World, Option<String>) {
+    /// Starts a driver's container.
+    pub fn starts(&self, world: &World, name: usize) -> Edge {
         let mut next = *world;
         let mut broken = None;
         if let Some(pod) = &mut next.drivers[name]
@@ -135,15 +130,14 @@ impl Model {
             }
             next.past.started |= run.bit();
         }
-        (next, broken)
+        Edge { step: "a driver starts", world: next, broken }
     }
 
     fn submissions(&self, world: &World, out: &mut Vec<Edge>) {
         if let Some(submission) =
             world.operator.submission.filter(|submission| submission.progress.is_running())
         {
-            let (next, broken) = self.submission_goes_on(world, submission);
-            out.push(Edge { step: "the submission continues", world: next, broken });
+            out.push(self.submission_goes_on(world, submission));
             let gives_up = self.waits_for_another(world, submission).then_some(*world);
             let is_refused = match submission.progress {
                 Progress::Met => false,
@@ -161,22 +155,19 @@ impl Model {
                 out.push(edge("the submission ends", next));
             }
         }
-        if let Some(orphan) = world.orphan {
-            let (next, broken) = self.orphan_goes_on(world, orphan);
-            out.push(Edge { step: "an orphan continues", world: next, broken });
-        }
+        out.extend(self.orphan_goes_on(world));
     }
 
-    pub fn submission_goes_on(&self, world: &World, submission: Submission) -> (World, Option<String>) {
+    pub fn submission_goes_on(&self, world: &World, submission: Submission) -> Edge {
         let mut next = *world;
         let (progress, broken) = self.makes(&mut next, submission);
         next.operator.submission = Some(Submission { progress, ..submission });
-        (next, broken)
+        Edge { step: "the submission continues", world: next, broken }
     }
 
-    pub fn orphan_goes_on(&self, world: &World, orphan: Orphan) -> (World, Option<String>) {
+    pub fn orphan_goes_on(&self, world: &World) -> Option<Edge> {
         let mut next = *world;
-        let (orphan, broken) = match orphan {
+        let (orphan, broken) = match world.orphan? {
             Orphan::Submission(submission) => {
                 let (progress, broken) = self.makes(&mut next, submission);
                 // If submission pods are used, only the request that was in flight reaches the API server.
@@ -190,7 +181,7 @@ impl Model {
             }
         };
         next.orphan = orphan;
-        (next, broken)
+        Some(Edge { step: "an orphan continues", world: next, broken })
     }
 
     /// Creates the next object of a submission. A native submission creates the driver's ConfigMap, then the driver's
@@ -298,7 +289,7 @@ pub fn without_executor(world: &World, place: usize) -> Option<World> {
 }
 
 /// Returns the state after the watch has reported the driver of this name. `None` if the operator knows it already.
-pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
+pub fn heard_of_driver(world: &World, name: usize) -> Option<Edge> {
     let mut next = *world;
     if let Some(pod) = next.late[name].take() {
         next.operator.departed = pod.phase.has_ended().then_some((name as u8, pod));
@@ -309,21 +300,21 @@ pub fn heard_of_driver(world: &World, name: usize) -> Option<World> {
         }
     }
     next.operator.drivers[name] = world.drivers[name].filter(|pod| pod.run.is_some());
-    (next != *world).then_some(next)
+    (next != *world).then(|| edge("the watch reports a driver", next))
 }
 
-pub fn heard_of_executor(world: &World, place: usize) -> Option<World> {
+pub fn heard_of_executor(world: &World, place: usize) -> Option<Edge> {
     let mut next = *world;
     next.operator.executors[place] = world.executors[place];
-    (next != *world).then_some(next)
+    (next != *world).then(|| edge("the watch reports an executor", next))
 }
 
-pub fn heard_of_application(world: &World) -> Option<World> {
+pub fn heard_of_application(world: &World) -> Option<Edge> {
     let mut next = *world;
     next.operator.application = world.application;
     next.operator.is_current = true;
     next.operator.waits = false;
-    (next != *world).then_some(next)
+    (next != *world).then(|| edge("the watch reports the application", next))
 }
 
 /// Replaces the operator's copies of pods by a new list. A driver that is missing from the list is remembered as it was
@@ -343,9 +334,9 @@ fn relist(world: &mut World) {
 
 /// Returns the state without the application, if it is being deleted. The objects that it owns are deleted before or
 /// after.
-pub fn goes(world: &World) -> Option<World> {
+pub fn goes(world: &World) -> Option<Edge> {
     let mut next = *world;
     next.application.life = Life::Gone;
     next.changed();
-    (world.application.life == Life::Deleted).then_some(next)
+    (world.application.life == Life::Deleted).then(|| edge("the application is removed", next))
 }

@@ -231,11 +231,11 @@ impl explorer::Model for Model {
     fn edges(&mut self, world: &World, out: &mut Vec<Edge>) {
         let is_half_made = is_half_made(world);
         if self.config.setting.has_foreign_submission_pod
-            && let Some(next) = heard_of_pods(world)
+            && let Some(edge) = heard_of_pods(world)
         {
             // While the watch shows a pod with the application's labels, the operator lists no pods but relies on the
             // watch. In this setting, the watch therefore reports each change immediately.
-            return out.push(edge("the watch reports the pods", next));
+            return out.push(edge);
         }
         for late in [false, true].into_iter().filter(|late| !late || !is_half_made) {
             if let Some(next) = self.reconcile(world, late).filter(|next| self.is_within_bounds(next)) {
@@ -258,9 +258,8 @@ impl explorer::Model for Model {
             next.sent = None;
             return edge("a status is lost", next);
         }
-        if let Some(orphan) = world.orphan {
-            let (next, broken) = self.orphan_goes_on(world, orphan);
-            return Some(Edge { step: "an orphan continues", world: next, broken });
+        if let Some(edge) = self.orphan_goes_on(world) {
+            return Some(edge);
         }
         if world.operator.doing.is_some() {
             return self.go_on(world, Call::Answered);
@@ -268,16 +267,13 @@ impl explorer::Model for Model {
         if let Some(submission) =
             world.operator.submission.filter(|submission| submission.progress.is_running())
         {
-            let (next, broken) = self.submission_goes_on(world, submission);
-            if next != *world {
-                return Some(Edge { step: "the submission continues", world: next, broken });
+            let edge = self.submission_goes_on(world, submission);
+            if edge.world != *world {
+                return Some(edge);
             }
         }
-        if let Some(next) = goes(world) {
-            return edge("the application is removed", next);
-        }
-        if let Some(next) = collected(world) {
-            return edge("the application is deleted with its namespace", next);
+        if let Some(edge) = goes(world).or_else(|| collected(world)) {
+            return Some(edge);
         }
         for place in 0..SUBMISSION_PODS {
             let Some(pod) = world.submission_pods[place] else { continue };
@@ -297,8 +293,7 @@ impl explorer::Model for Model {
             let phase = match pod.phase {
                 Phase::Pending | Phase::Running if pod.terminating => Phase::Failed,
                 Phase::Pending if self.is_complete(world, &pod) && !pod.terminating => {
-                    let (next, broken) = self.starts(world, name);
-                    return Some(Edge { step: "a driver starts", world: next, broken });
+                    return Some(self.starts(world, name));
                 }
                 Phase::Unknown => Phase::Running,
                 phase => phase,
@@ -325,8 +320,8 @@ impl explorer::Model for Model {
             (0..NAMES).find_map(|name| heard_of_driver(world, name))
         };
         let heard = heard.or_else(|| (0..EXECUTORS).find_map(|place| heard_of_executor(world, place)));
-        if let Some(next) = heard.or_else(|| heard_of_application(world)) {
-            return edge("the watch reports a change", next);
+        if let Some(edge) = heard.or_else(|| heard_of_application(world)) {
+            return Some(edge);
         }
         self.reconcile(world, true).and_then(|next| edge(LATE, next))
     }

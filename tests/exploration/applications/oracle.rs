@@ -9,7 +9,7 @@ use super::{
     records::{config_map, name_of, number_of},
     world::*,
 };
-use crate::{decision::Decision, explorer::Folding};
+use crate::{decision::Decision, explorer::Memory};
 use api::{
     ObjectKey, SparkApplication, SparkApplicationSpec, SparkApplicationStatus, State,
     names::{annotation, label},
@@ -28,7 +28,6 @@ use pods::Phase as PodPhase;
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    hash::BuildHasherDefault,
     rc::Rc,
 };
 use submission::{
@@ -45,8 +44,6 @@ pub const UID: &str = "6c1f0b5e-0000-4000-8000-000000000001";
 pub const FOREIGN: u8 = 0;
 /// The highest ordinal of a run that is explored.
 const ORDINALS: u8 = 7;
-
-type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
 /// The model's form of [`Observed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

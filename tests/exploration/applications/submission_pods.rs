@@ -84,7 +84,7 @@ impl Model {
         if !self.is_by_pod() {
             return;
         }
-        out.extend(heard_of_pods(world).map(|next| edge("the watch reports the pods", next)));
+        out.extend(heard_of_pods(world));
         if world.application.life == Life::Alive
             && !world.is_closing
             && let Some(mut next) = world.troubled(Trouble::Closure)
@@ -92,7 +92,7 @@ impl Model {
             next.is_closing = true;
             out.push(edge("the namespace is deleted", next));
         }
-        out.extend(collected(world).map(|next| edge("the application is deleted with its namespace", next)));
+        out.extend(collected(world));
     }
 
     fn submission_pod(&self, world: &World, place: usize, pod: SubmissionPod, out: &mut Vec<Edge>) {
@@ -223,21 +223,22 @@ impl Model {
 
 /// Returns the state after the watch has reported all drivers and submission pods. One watch reports both, in the order
 /// of their changes.
-pub fn heard_of_pods(world: &World) -> Option<World> {
+pub fn heard_of_pods(world: &World) -> Option<Edge> {
     let mut next = *world;
     for name in 0..NAMES {
-        next = heard_of_driver(&next, name).unwrap_or(next);
+        next = heard_of_driver(&next, name).map_or(next, |edge| edge.world);
     }
     next.operator.submission_pods = world.seen_submission_pods();
-    (next != *world).then_some(next)
+    (next != *world).then(|| edge("the watch reports the pods", next))
 }
 
 /// Returns the state in which the application is deleted because its namespace is. `None` if the namespace is not.
-pub fn collected(world: &World) -> Option<World> {
+pub fn collected(world: &World) -> Option<Edge> {
     let mut next = *world;
     next.application.life = Life::Deleted;
     next.changed();
-    (world.is_closing && world.application.life == Life::Alive).then_some(next)
+    let is_collected = world.is_closing && world.application.life == Life::Alive;
+    is_collected.then(|| edge("the application is deleted with its namespace", next))
 }
 
 /// Returns the state in which `spark-submit` has created the driver's ConfigMap, too, before it ended.

@@ -56,36 +56,20 @@ impl Model {
         status.last_trigger.as_ref() == Some(&value) || world.schedule.trigger.to_string() != value
     }
 
-    /// Adds the steps of the watch, of the cluster and of the clock.
-    fn happenings(&self, world: &World, out: &mut Vec<Edge>) {
-        for run in 0..RUNS {
-            if let Some(next) = heard_of(world, run) {
-                out.push(edge("the watch reports an application", next));
-            }
-            let Some(application) = world.applications[run] else { continue };
-            if application.is_going {
-                out.push(edge("an application is removed", gone(world, run)));
-            }
-            let ends = [(End::Completed, true), (End::Failed, self.config.has_failures)];
-            for (end, _) in ends.into_iter().filter(|(_, can_be)| *can_be && application.end == End::Running)
-            {
+    /// Returns the steps in which applications end and time passes.
+    fn slow(&self, world: &World) -> impl Iterator<Item = Edge> {
+        let ends: &[End] =
+            if self.config.has_failures { &[End::Completed, End::Failed] } else { &[End::Completed] };
+        let runs = |run: &usize| world.applications[*run].is_some_and(|one| one.end == End::Running);
+        let end = move |run: usize| {
+            ends.iter().map(move |end| {
                 let mut next = *world;
-                next.applications[run] = Some(Application { end, ..application });
-                out.push(edge("an application ends", next));
-            }
-        }
-        if world.pods != 0 {
-            out.push(edge("pods are removed", World { pods: 0, ..*world }));
-        }
-        if let Some(next) = heard_of_schedule(world) {
-            out.push(edge("the watch reports the schedule", next));
-        }
-        if let Some(next) = heard_of_foreign(world) {
-            out.push(edge("the watch reports a taken name", next));
-        }
-        if world.clock < self.oracle.last_moment() {
-            out.push(edge("time passes", self.later(world)));
-        }
+                next.applications[run] = next.applications[run].map(|one| Application { end: *end, ..one });
+                edge("an application ends", next)
+            })
+        };
+        let later = (world.clock < self.oracle.last_moment()).then(|| edge("time passes", self.later(world)));
+        (0..RUNS).filter(runs).flat_map(end).chain(later)
     }
 
     /// Returns the state at the next time that the clock may show.
@@ -185,7 +169,8 @@ impl explorer::Model for Model {
         for call in Call::ALL {
             out.extend(self.go_on(world, call));
         }
-        self.happenings(world, out);
+        out.extend(prompt(world));
+        out.extend(self.slow(world));
         self.troubles(world, out);
     }
 
@@ -193,44 +178,22 @@ impl explorer::Model for Model {
         if world.operator.doing.is_some() {
             return self.go_on(world, Call::Answered);
         }
-        for run in 0..RUNS {
-            if let Some(next) = heard_of(world, run) {
-                return Some(edge("the watch reports an application", next));
-            }
-            if world.applications[run].is_some_and(|application| application.is_going) {
-                return Some(edge("an application is removed", gone(world, run)));
-            }
-        }
-        if world.pods != 0 {
-            return Some(edge("pods are removed", World { pods: 0, ..*world }));
-        }
-        let heard = heard_of_schedule(world).or_else(|| heard_of_foreign(world));
-        if let Some(next) = heard {
-            return Some(edge("the watch reports the schedule or a taken name", next));
+        if let Some(edge) = prompt(world).next() {
+            return Some(edge);
         }
         if let Some(next) = self.pass(world) {
             return Some(edge("a reconcile begins", next));
         }
-        for run in 0..RUNS {
-            let running = world.applications[run].filter(|application| application.end == End::Running);
-            if let Some(application) = running {
-                let mut next = *world;
-                next.applications[run] = Some(Application { end: End::Completed, ..application });
-                return Some(edge("an application ends", next));
-            }
-        }
-        (world.clock < self.oracle.last_moment()).then(|| {
-            let mut next = self.later(world);
+        let mut edge = self.slow(world).next()?;
+        if edge.world.clock > world.clock && self.is_in_force(world) {
             let is_wanted =
                 |run: &usize| self.comes(world.clock, *run) && has_slot(world.schedule.text, *run);
-            if self.is_in_force(world) {
-                let handled = self.oracle.status(world.schedule.status).handled_until.clone();
-                let is_new = |run: &usize| handled.as_ref().is_none_or(|until| slot(*run) > until.0);
-                let come = (0..SLOTS).filter(is_wanted).filter(is_new).map(bit).sum::<u8>();
-                next.past.wanted |= come & !world.foreign;
-            }
-            edge("time passes", next)
-        })
+            let handled = self.oracle.status(world.schedule.status).handled_until.clone();
+            let is_new = |run: &usize| handled.as_ref().is_none_or(|until| slot(*run) > until.0);
+            let come = (0..SLOTS).filter(is_wanted).filter(is_new).map(bit).sum::<u8>();
+            edge.world.past.wanted |= come & !world.foreign;
+        }
+        Some(edge)
     }
 
     fn rests(&mut self, world: &World) -> Result<(), String> {
@@ -320,6 +283,20 @@ fn gone(before: &World, run: usize) -> World {
         world.pods |= bit(run);
     }
     world
+}
+
+/// Returns the steps of the watch and of the cluster that take little time. If nothing else happens, the first is next.
+fn prompt(world: &World) -> impl Iterator<Item = Edge> {
+    let of_run = move |run: usize| {
+        let heard = heard_of(world, run).map(|next| edge("the watch reports an application", next));
+        let is_going = world.applications[run].is_some_and(|application| application.is_going);
+        let removed = is_going.then(|| edge("an application is removed", gone(world, run)));
+        heard.into_iter().chain(removed)
+    };
+    let pods = (world.pods != 0).then(|| edge("pods are removed", World { pods: 0, ..*world }));
+    let schedule = heard_of_schedule(world).map(|next| edge("the watch reports the schedule", next));
+    let foreign = heard_of_foreign(world).map(|next| edge("the watch reports a taken name", next));
+    (0..RUNS).flat_map(of_run).chain(pods).chain(schedule).chain(foreign)
 }
 
 /// Returns the state after the watch has reported the application of this run. `None` if the operator knows it already.

@@ -2,7 +2,7 @@
 //! same decision a million times.
 
 use super::{mutation::Mutation, world::*};
-use crate::{decision::Decision, explorer::Folding};
+use crate::{decision::Decision, explorer::Memory};
 use api::{
     ScheduledSparkApplication, ScheduledSparkApplicationStatus as Status, SparkApplication, State,
     names::annotation,
@@ -13,7 +13,7 @@ use schedules::{
     Action, Checked, Child, Observed, Outcome, Plan, Policy, Precision, Questions, check, next, questions,
 };
 use serde_json::{Value, json};
-use std::{collections::HashMap, hash::BuildHasherDefault, time::Duration};
+use std::{collections::HashMap, time::Duration};
 
 /// The values of `spec.schedule` in the model: two valid ones, which have slots in common, and an invalid one.
 pub const TEXTS: [&str; 3] = ["*/10 * * * *", "*/20 * * * *", "*/10 * * *"];
@@ -24,8 +24,6 @@ const CREATED: i64 = 1_767_225_600;
 const PERIOD: i64 = 600;
 
 type Applications = [Option<Application>; RUNS];
-type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
-
 /// The model's form of [`Observed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
