@@ -147,6 +147,11 @@ struct Written {
     is_ready: bool,
     status: Option<SparkConnectStatus>,
     gateway: Option<GatewayPort>,
+    /// The admin's format of the URLs of web UIs.
+    url: Option<String>,
+    /// Who may connect to a server that does not say it.
+    #[serde(default)]
+    access: ConnectAccess,
     steps: Vec<Step>,
 }
 
@@ -266,11 +271,13 @@ fn servers_behave_as_their_stories_say() {
     let files: Vec<_> = files.filter(|path| path.is_file()).collect();
     assert!(!files.is_empty());
     for file in files {
-        let Written { spec, is_ready, status, gateway, steps } = yaml(&file);
+        let Written { spec, is_ready, status, gateway, url, access, steps } = yaml(&file);
         let spec = Value::Object(spec);
         let mut story = if is_ready { Story::has_ready_server(spec) } else { Story::of(spec) };
         story.connect.status = status.or(story.connect.status);
         story.has_gateway(gateway.as_ref());
+        story.policy.exposure.url_format = url.map(|url| UrlFormat::parse(&url).unwrap());
+        story.policy.default_access = access;
         for (number, step) in steps.into_iter().enumerate() {
             story.sees(&step);
             let before = story.connect.status.clone();
@@ -370,22 +377,6 @@ fn no_two_servers_of_a_namespace_have_an_object_in_common() {
     }
 }
 
-/// In an earlier version, a user could expose a port of somebody else's Service by its name.
-#[test]
-fn no_ingress_leads_to_a_service_of_another_owner() {
-    let mut story = Story::of(json!({"server": {"service": {"metadata": {"name": "dashboard"}}}}));
-    let format = UrlFormat::parse("ui.example.com/{{$appNamespace}}/{{$appName}}").unwrap();
-    story.policy.exposure.url_format = Some(format);
-    for is_ours in [true, false] {
-        let key = ObjectKind::SERVICE.named("dashboard");
-        story.seen.objects = vec![Found { key, uid: "9".to_owned(), is_ours, has_selector: true }];
-        story.after(0);
-        let made = story.plan.wanted.iter().any(|object| object["kind"] == "Ingress");
-        assert_eq!(made, is_ours);
-    }
-    assert_eq!(condition(&story.plan.status, SERVER_POD_READY).unwrap().reason, "NameTaken");
-}
-
 /// Runs the command of the pod as the kubelet does. In an earlier version, an image without Spark Connect ended with
 /// exit code 127 and no explanation.
 #[test]
@@ -483,26 +474,6 @@ fn refused_executors_are_reported_until_an_executor_exists() {
     assert!(!is_due(&story, None));
 }
 
-/// In an earlier version, a server whose executors started one after the other caused a write for each of them.
-#[test]
-fn changes_of_executors_alone_are_written_once_a_second() {
-    let mut story = Story::has_ready_server(json!({}));
-    let running = |story: &mut Story, number: i32, seconds: i64| {
-        story.seen.executors = [("running".to_owned(), number)].into();
-        story.after(seconds);
-        (story.plan.status.executors.get("running").copied(), story.plan.wake.is_some())
-    };
-    assert_eq!(running(&mut story, 1, 0), (None, true));
-    assert_eq!(running(&mut story, 2, 1), (Some(2), false));
-    assert_eq!(running(&mut story, 3, 0), (Some(2), true));
-    // A change of the state is written at once.
-    story.seen.server.as_mut().unwrap().is_ready = false;
-    assert_eq!(running(&mut story, 4, 0).0, Some(4));
-    assert_eq!(story.plan.status.state, ConnectState::NotReady);
-    // If the clock was set back, the last write seems to be in the future.
-    assert_eq!(running(&mut story, 5, -60).0, Some(5));
-}
-
 #[test]
 fn all_mistakes_are_found_at_once() {
     let mistakes = |name: &str, spec: Value| {
@@ -541,32 +512,12 @@ fn a_server_has_no_labels_of_an_application() {
 }
 
 #[test]
-fn a_server_of_spark_3_without_the_jar_of_spark_connect_gets_a_warning() {
-    let package = json!({"spark.jars.packages": "a:b:1,org.apache.spark:spark-connect_2.12:3.5.6"});
-    let jar = json!({"spark.jars": "https://example.com/spark-connect_2.12-3.5.6.jar"});
-    for (version, properties, expected) in
-        [("3.5.6", json!({}), 1), ("3.5.6", package, 0), ("3.5.6", jar, 0), ("4.0.1", json!({}), 0)]
-    {
-        let spec = json!({"sparkVersion": version, "sparkConf": properties});
-        let warnings = examine(&Story::of(spec.clone()).connect).warnings;
-        let about_jar = warnings.iter().filter(|warning| warning.contains("jar of Spark Connect"));
-        assert_eq!(about_jar.count(), expected, "{spec}: {warnings:?}");
+fn a_server_gets_the_warnings_of_its_case_about_its_properties() {
+    for (spec, expected) in yaml::<Vec<(Value, Vec<String>)>>(&data("connect-warnings.yaml")) {
+        let mut warnings = examine(&Story::of(spec.clone()).connect).warnings;
+        warnings.retain(|warning| warning.starts_with("spec.sparkConf"));
+        assert_eq!(warnings, expected, "{spec}");
     }
-}
-
-/// In an earlier version, a server got the warning for applications, that the operator sets the deploy mode to
-/// `cluster`.
-#[test]
-fn a_server_gets_no_warning_of_what_only_an_application_ignores() {
-    let properties =
-        json!({"spark.submit.deployMode": "client", "spark.app.name": "notebook", "spark.ui.port": "4041"});
-    let mut warnings = examine(&Story::of(json!({"sparkConf": properties})).connect).warnings;
-    warnings.retain(|warning| warning.starts_with("spec.sparkConf"));
-    let expected = [
-        "spec.sparkConf[spark.ui.port]: makes the web UI unreachable: it is expected at port 4040 of the Service",
-        "spec.sparkConf: `spark.app.name` is ignored: the operator sets it to `Spark Connect server`",
-    ];
-    assert_eq!(warnings, expected);
 }
 
 #[test]
@@ -583,38 +534,23 @@ fn a_service_that_is_reachable_from_outside_the_cluster_needs_a_right() {
 
 #[test]
 fn a_quota_has_to_have_room_for_a_server_and_its_executors() {
-    let connect = |spec: Value| Story::of(spec).connect;
-    let said_of = |key: &str, hard: &str, old: Option<&SparkConnect>, new: &SparkConnect| {
-        let quota: ResourceQuota = serde_json::from_value(json!({
-            "metadata": {"name": "team"}, "spec": {"hard": {key: hard}}, "status": {"used": {key: "1"}},
-        }))
-        .unwrap();
-        let found = exceeded(old, new, &[quota], true);
-        found.iter().map(ToString::to_string).collect::<Vec<_>>()
-    };
-    let said = |old: Option<&SparkConnect>, new: &SparkConnect| said_of("requests.cpu", "3", old, new);
-    let expected = "ResourceQuota team: requests.cpu: the SparkConnect requests 3 (server 1, 2 executors 1 each); of 3, 1 are \
-                    used and 2 left: lower spec.executor.instances, or cores of server and executor, or what their templates ask \
-                    for, or wait until others have ended";
-    assert_eq!(said(None, &connect(json!({}))), [expected]);
-    assert_eq!(said(None, &connect(json!({"executor": {"instances": 1}}))), [""; 0]);
-    let container = json!({"name": "a", "resources": {"requests": {"cpu": "3"}}});
-    let large = json!({
-        "executor": {"instances": 0}, "server": {"template": {"spec": {"containers": [container]}}},
-    });
-    let large = said(None, &connect(large));
-    assert!(large[0].contains("requests 3 (server 3); of 3, "), "{large:?}");
-    let limited = said_of("limits.memory", "1Gi", None, &connect(json!({})));
-    let advice =
-        ": lower spec.executor.instances, or memory of server and executor, or what their templates ask for";
-    assert!(limited[0].ends_with(advice), "{limited:?}");
     // The pods of the present server are deleted before the next server is created.
-    let mut present = connect(json!({}));
+    let mut present = Story::of(json!({})).connect;
     present.status = serde_json::from_value(json!({
         "server": {"podName": "pi-server"}, "executors": {"running": 1, "pending": 1, "failed": 7},
     }))
     .unwrap();
-    assert_eq!(said(Some(&present), &connect(json!({"image": "spark:2"}))), [""; 0]);
+    let cases: Vec<(Value, bool, Value, Vec<String>)> = yaml(&data("connect-quotas.yaml"));
+    for (hard, is_present, spec, expected) in cases {
+        let used = hard.as_object().unwrap().keys().map(|key| (key.clone(), json!("1")));
+        let quota = json!({
+            "metadata": {"name": "team"}, "spec": {"hard": hard}, "status": {"used": used.collect::<Map<_, _>>()},
+        });
+        let quota = serde_json::from_value(quota).unwrap();
+        let old = is_present.then_some(&present);
+        let found = exceeded(old, &Story::of(spec.clone()).connect, &[quota], true);
+        assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{spec}");
+    }
 }
 
 #[test]
@@ -624,19 +560,6 @@ fn a_change_that_starts_no_server_needs_no_quota() {
         let before = old.clone().map(connect);
         assert_eq!(needs_room(before.as_ref(), &connect(new.clone())), needs, "{old:?} {new}");
     }
-}
-
-#[test]
-fn a_server_is_reachable_from_its_namespace_alone_unless_configured() {
-    let has_policy = |access: ConnectAccess, spec: Value| {
-        let mut story = Story::of(spec);
-        story.policy.default_access = access;
-        story.after(0).wanted.iter().any(|object| object["kind"] == "NetworkPolicy")
-    };
-    assert!(has_policy(ConnectAccess::Namespace, json!({})));
-    assert!(!has_policy(ConnectAccess::Cluster, json!({})));
-    assert!(has_policy(ConnectAccess::Cluster, json!({"server": {"access": "Namespace"}})));
-    assert!(!has_policy(ConnectAccess::Namespace, json!({"server": {"access": "Cluster"}})));
 }
 
 #[test]

@@ -281,24 +281,6 @@ fn mistakes_in_a_manifest_are_reported_with_the_right_exit_code() {
         let said = [found.stdout, found.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
         assert_eq!((found.status.code(), said), (Some(i32::from(fails)), [output, error]), "{line:?}");
     }
-    let missing = sparkctl(&["render", "-f", "no-such-file.yaml"], "");
-    assert!(
-        String::from_utf8_lossy(&missing.stderr).starts_with("sparkctl: cannot read no-such-file.yaml: ")
-    );
-}
-
-#[test]
-fn an_application_that_spark_submit_refuses_is_refused_by_each_submitter() {
-    let mut application = application(json!({}));
-    application.spec.image = None;
-    for (flag, field) in
-        [("--submitter=native", "spark.kubernetes"), ("--submitter=spark-submit", "spec.image: ")]
-    {
-        let complaint = refused(&application, &[flag]);
-        let warning = "Warning: SparkApplication pi: spec.image: is missing: only an image in the admin's spark-defaults.conf can help";
-        let expected = format!("{warning}\nsparkctl: SparkApplication pi cannot be submitted: {field}");
-        assert!(complaint.starts_with(&expected), "{complaint}");
-    }
 }
 
 /// Spark before 3.0 has no pod templates, so the annotation with the owner is one of the properties.
@@ -331,27 +313,10 @@ fn a_manifest_is_given_as_an_argument_or_with_the_flag_of_kubectl() {
 }
 
 #[test]
-fn validate_says_what_the_api_server_would_say() {
-    let mut application = json!(application(json!({})));
-    application["spec"]["driver"] = json!({"memroy": "4g", "cores": "one"});
-    application["spec"].as_object_mut().unwrap().remove("sparkVersion");
-    let found = sparkctl(&["validate", "-f", "-"], &application.to_string());
-    assert_eq!((found.status.code(), found.stdout), (Some(1), Vec::new()));
-    let complaint = String::from_utf8(found.stderr).unwrap();
-    for fault in [
-        "spec.driver.memroy: there is no such field",
-        "spec.driver.cores: `one` is not of type integer",
-        "spec.sparkVersion: is missing",
-    ] {
-        assert!(complaint.contains(fault), "no `{fault}` in {complaint}");
-    }
-    assert!(
-        complaint.starts_with("sparkctl: -: SparkApplication pi: spec.") && complaint.lines().count() == 1
-    );
-
+fn mistakes_are_reported_without_a_cluster() {
     // There is no cluster, but objects that would not be created are reported before the first request.
     let nobody = program::kubeconfig(&empty_folder("ctl-nobody"), "http://127.0.0.1:1", "default");
-    application = json!(self::application(json!({})));
+    let mut application = json!(application(json!({})));
     application["metadata"] = json!({"name": "a"});
     let input = format!("{application}\n---\nkind: ConfigMap\nmetadata: {{name: b}}\n");
     let created = sparkctl(&["create", "--kubeconfig", nobody.to_str().unwrap(), "-"], &input);

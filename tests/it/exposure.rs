@@ -2,15 +2,15 @@
 //! an application, the operator's flags and the expected objects. The other tests cover what is planned when some of
 //! the objects exist already.
 
-use crate::{manifests::settings, prelude::*};
+use crate::{choice::chosen, manifests::settings, prelude::*};
 use api::{DriverInfo, ObjectKey, ObjectKind, State};
 use json_patch::Patch;
 use plan::{
-    Driver, Observed, Plan, Submission, SubmissionProgress,
+    By, Driver, Observed, Plan, Submission, SubmissionProgress,
     auxiliary::{AskedAddresses, AuxiliaryAction, AuxiliaryObject, AuxiliaryObjects, Try},
     extension::Extensions,
     lifecycle,
-    submission_plan::{self, Submitter},
+    submission_plan::Submitter,
 };
 use pods::Phase;
 use submission::{
@@ -317,23 +317,16 @@ fn the_web_ui_gets_the_path_of_its_ingress() {
     let properties = |format: &str, conf: &Value, by_spark_submit: bool| -> [Option<String>; 2] {
         let (mut application, _) = host_and_path();
         application.spec.spark_conf = serde_json::from_value(conf.clone()).unwrap();
-        let policy = policy(&[&format!("--ingress-url-format={format}")]);
+        let settings = policy(&[&format!("--ingress-url-format={format}")]).submission;
         let run = Run::next(&application);
-        if by_spark_submit {
-            let command =
-                submission::spark_submit(&validate(&application).unwrap(), &run, &policy.submission, "")
-                    .unwrap();
-            let file = &command.files["spark.properties"];
-            return [base, redirect].map(|key| {
-                let line = file.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-                line.map(str::to_owned)
-            });
-        }
-        let environment = SubmissionEnvironment::default().environment;
         let application = &validate(&application).unwrap();
-        let native =
-            submission::native(application, &run, &policy.submission, "", environment, begin()).unwrap();
-        [base, redirect].map(|key| native.properties.get(key).cloned())
+        let properties = if by_spark_submit {
+            submission::spark_submit(application, &run, &settings, "").unwrap().properties
+        } else {
+            let environment = SubmissionEnvironment::default().environment;
+            submission::native(application, &run, &settings, "", environment, begin()).unwrap().properties
+        };
+        [base, redirect].map(|key| properties.get(key).cloned())
     };
     let some = |base: &str, redirect: &str| [Some(base.to_owned()), Some(redirect.to_owned())];
     for by_spark_submit in [false, true] {
@@ -346,25 +339,15 @@ fn the_web_ui_gets_the_path_of_its_ingress() {
     }
     let (application, _) = host_and_path();
     let policy = policy(&["--ingress-url-format=example.com/{{$appId}}"]);
-    let (objects, _) = submission::objects(
-        &validate(&application).unwrap(),
-        &Run::next(&application),
-        &policy.submission,
-        &SubmissionEnvironment::default(),
-        begin(),
-    )
-    .unwrap();
+    let By::Native(objects) = chosen(&application, &policy).request.by else { panic!("not native") };
     let id = objects.pod["metadata"]["labels"]["spark-app-selector"].as_str().unwrap();
     let by_id = "example.com/{{$appId}}";
     assert_eq!(properties(by_id, &json!({}), false), some(&format!("/{id}"), "/"));
     assert_eq!(properties(by_id, &json!({}), true), [None, None], "spark-submit generates the id");
     let notes = |submitter: Submitter| {
         let policy = Policy { submitter, ..policy.clone() };
-        let run = Run::next(&application);
-        let chosen =
-            submission_plan::choose(&application, &run, &SubmissionEnvironment::default(), &policy, begin())
-                .unwrap();
-        chosen.events.into_iter().map(|event| event.note).collect::<Vec<_>>()
+        let events = chosen(&application, &policy).events.into_iter();
+        events.map(|event| event.note).collect::<Vec<_>>()
     };
     assert_eq!(notes(Submitter::Native), Vec::<String>::new());
     let [note] = &notes(Submitter::SparkSubmit)[..] else { panic!("one note") };

@@ -33,6 +33,8 @@ struct Story {
     /// The admin's settings that differ from the defaults.
     #[serde(default)]
     policy: Admin,
+    /// When the application was created.
+    created: Option<Timestamp>,
     /// The status at the beginning of the story. If missing, the operator has recorded nothing yet.
     status: Option<Value>,
     steps: Vec<Step>,
@@ -277,29 +279,6 @@ fn all_pods_are_known_once_the_last_driver_that_was_seen_to_end_is_gone() {
     assert!(!knows(&application, Some("d1")));
 }
 
-/// A pod on a lost node exists until somebody deletes the node. In an earlier version, a new application of the same
-/// name waited for it without a message.
-#[test]
-fn an_application_reports_a_wait_for_a_pod_of_an_earlier_one_of_its_name() {
-    let mut application = pi(&Map::new(), None);
-    application.metadata.creation_timestamp = Some(Time(begin()));
-    let owner = json!({"kind": "SparkApplication", "name": "pi", "uid": "earlier"});
-    let pod = json!({"name": "pi-driver", "uid": "d0", "role": "driver", "controller": owner});
-    let pod = record(pod, &json!({"terminating": true}), &Run::next(&application).id);
-    let driver = Driver::Pod { pod: Box::new(pod), complete: true };
-    let seen = Observed { driver, ..Observed::default() };
-    let said_after = |seconds| {
-        let now = begin() + SignedDuration::from_secs(seconds);
-        let plan = lifecycle::next(&application, &seen, now, &policy(Admin::default()));
-        assert_eq!(plan.actions, []);
-        (plan.status.application_state.state, plan.status.application_state.error_message)
-    };
-    let message = "waits until pod pi-driver is gone: see `kubectl describe pod pi-driver`; if its node is lost for good, delete \
-         the pod with --force";
-    assert_eq!(said_after(59), (State::New, None));
-    assert_eq!(said_after(60), (State::New, Some(message.to_owned())));
-}
-
 /// The last of 101 executors is deleted by the next plan. An earlier version reported in the status that it would stay.
 #[test]
 fn a_pod_that_a_later_plan_deletes_is_not_reported_to_stay() {
@@ -404,6 +383,7 @@ type Told<'s> = (SignedDuration, SparkApplication, Observed, Plan, &'s Expected)
 fn told(story: &Story) -> Vec<Told<'_>> {
     let mut application = pi(&story.spec, story.status.clone());
     application.metadata.labels = Some(story.labels.clone());
+    application.metadata.creation_timestamp = story.created.map(Time);
     let mut told = Vec::new();
     for Step { at, edit, annotate, observed: seen, expect } in &story.steps {
         if let Some(edit) = edit {

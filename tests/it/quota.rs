@@ -35,19 +35,27 @@ fn the_needs_of_an_application_are_the_requests_and_limits_of_its_pods() {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct Case {
     case: String,
     spec: Map<String, Value>,
+    /// The text of the admin's `spark-defaults.conf`.
+    defaults: String,
     quotas: Vec<Value>,
+    /// Whether the client has not proved to be an API server: it may be anybody, and must not learn how much is left.
+    is_anybody: bool,
     exceeded: Vec<String>,
 }
 
 #[test]
 fn every_exceeded_resource_of_every_quota_is_reported_with_advice() {
-    for Case { case, spec, quotas, exceeded } in yaml::<Vec<Case>>(&data("quota/quotas.yaml")) {
+    for Case { case, spec, defaults, quotas, is_anybody, exceeded } in
+        yaml::<Vec<Case>>(&data("quota/quotas.yaml"))
+    {
         let quotas: Vec<_> = quotas.iter().map(quota).collect();
-        assert_eq!(said(None, &two_executors(&spec, &Value::Null), &quotas), exceeded, "{case}");
+        let environment = SubmissionEnvironment { defaults, ..SubmissionEnvironment::default() };
+        let new = two_executors(&spec, &Value::Null);
+        assert_eq!(said_with(None, &new, &quotas, &environment, !is_anybody), exceeded, "{case}");
     }
 }
 
@@ -101,31 +109,6 @@ fn a_change_that_creates_no_pods_needs_no_quota() {
     assert!(!needs_room(None, &deleted));
 }
 
-/// The submission pod has ended before there are executors, so only the larger of the two is counted.
-#[test]
-fn a_submission_pod_needs_room_beside_the_driver() {
-    let by_pod = |executor_memory: &str| {
-        let spec = json!({
-            "image": "spark", "mainClass": "Main", "executor": {"instances": 1, "memory": executor_memory},
-            "sparkConf": {"spark.kubernetes.driver.pod.featureSteps": "1"},
-        });
-        application(spec.as_object().unwrap(), &Value::Null)
-    };
-    let room =
-        |memory: &str| quota(&json!({"name": "team", "hard": {"pods": "2", "requests.memory": memory}}));
-    assert_eq!(said(None, &by_pod("512m"), &[room("3Gi")]), Vec::<String>::new());
-    for (executor_memory, expected) in [
-        ("512m", "2432Mi (driver 1408Mi, submission pod 1Gi)"),
-        ("1g", "2816Mi (driver 1408Mi, 1 executor 1408Mi)"),
-    ] {
-        let said = said(None, &by_pod(executor_memory), &[room("2Gi")]);
-        let expected = format!(
-            "ResourceQuota team: requests.memory: the application requests {expected}; of 2Gi, 0 are used and 2Gi left: "
-        );
-        assert!(said.len() == 1 && said[0].starts_with(&expected), "{said:#?}");
-    }
-}
-
 /// Returns the messages about the quotas that `new` would exceed.
 fn said(old: Option<&SparkApplication>, new: &SparkApplication, quotas: &[ResourceQuota]) -> Vec<String> {
     said_with(old, new, quotas, &SubmissionEnvironment::default(), true)
@@ -141,38 +124,6 @@ fn said_with(
     let policy = Policy::new("k8s://https://10.96.0.1:443");
     let found = exceeded(old, new, quotas, environment, &policy, says_what_is_left);
     found.iter().map(ToString::to_string).collect()
-}
-
-/// A client that has not proved to be an API server may be anybody, and must not learn how much of a quota is left.
-#[test]
-fn how_much_of_a_quota_is_left_is_reported_only_if_that_is_wanted() {
-    let hard = json!({"requests.cpu": "4217m"});
-    let team = quota(&json!({"name": "team", "hard": hard, "used": {"requests.cpu": "1217m"}}));
-    let said = |spec: Value| {
-        let application = two_executors(spec.as_object().unwrap(), &Value::Null);
-        let environment = SubmissionEnvironment::default();
-        said_with(None, &application, std::slice::from_ref(&team), &environment, false)
-    };
-    let expected = "ResourceQuota team: requests.cpu: the application requests 5 (driver 1, 2 executors 2 each); that is more than there is \
-        left (`kubectl describe resourcequota team`): lower spec.executor.instances, or cores or coreRequest of driver and \
-        executor, or wait until others have ended";
-    assert_eq!(said(json!({"executor": {"cores": 2}})), [expected]);
-    assert_eq!(said(json!({})), [""; 0]);
-}
-
-/// Properties of the admin's `spark-defaults.conf` count unless the application sets the same ones.
-#[test]
-fn the_admins_spark_defaults_count_towards_the_quota() {
-    let environment = SubmissionEnvironment {
-        defaults: "spark.executor.memoryOverhead 1g\nspark.driver.memoryOverhead 1g\n".to_owned(),
-        ..SubmissionEnvironment::default()
-    };
-    let spec = json!({"driver": {"memoryOverhead": "512m"}});
-    let application = two_executors(spec.as_object().unwrap(), &Value::Null);
-    let quota = quota(&json!({"name": "team", "hard": {"requests.memory": "5Gi"}}));
-    let said = said_with(None, &application, &[quota], &environment, true);
-    let asked = "the application requests 5632Mi (driver 1536Mi, 2 executors 2Gi each)";
-    assert!(said[0].contains(asked), "{said:?}");
 }
 
 fn two_executors(spec: &Map<String, Value>, status: &Value) -> SparkApplication {

@@ -5,14 +5,17 @@
 //! at once.
 
 use super::{Results, Usage, milliseconds};
-use crate::apiserver::{
-    gangs::{self, VOLCANO_RBAC, group_definitions},
-    operator::METRICS,
-    prelude::*,
+use crate::{
+    apiserver::{
+        gangs::{self, VOLCANO_RBAC, group_definitions},
+        operator::METRICS,
+        prelude::*,
+    },
+    choice::chosen,
 };
 use k8s_openapi::api::events::v1::Event;
 use kube::runtime::watcher::{self, Event as Change, watcher};
-use plan::{By, submission_plan::choose};
+use plan::By;
 use submission::{Settings, objects};
 use tokio::task::JoinHandle;
 
@@ -53,19 +56,11 @@ fn planning() {
             serde_json::from_value(made).unwrap()
         })
         .collect();
-    let (policy, submission_environment) =
-        (Policy::new("k8s://https://10.96.0.1:443"), SubmissionEnvironment::default());
+    let policy = Policy::new("k8s://https://10.96.0.1:443");
     for (what, application) in ["least", "typical"].iter().zip(&applications) {
         let plan = || {
             let begun = Instant::now();
-            let chosen = choose(
-                application,
-                &Run::next(application),
-                &submission_environment,
-                &policy,
-                Timestamp::UNIX_EPOCH,
-            );
-            assert!(matches!(chosen.unwrap().request.by, By::Native(_)));
+            assert!(matches!(chosen(application, &policy).request.by, By::Native(_)));
             begun.elapsed()
         };
         let mut all: Vec<_> = (0..5_000).map(|_| plan()).collect();
@@ -78,19 +73,7 @@ fn planning() {
 /// Returns an application with settings that users often have.
 fn typical() -> Value {
     let mut made = application("typical");
-    let spec = &mut made["spec"];
-    spec["sparkConf"] = (0..20).map(|i| (format!("spark.setting.{i}"), json!("value"))).collect();
-    spec["volumes"] = json!([{"name": "work", "emptyDir": {}}]);
-    spec["deps"] = json!({"jars": ["local:///a.jar", "https://example.com/b.jar"]});
-    for role in ["driver", "executor"] {
-        let pod = &mut spec[role];
-        pod["labels"] = json!({"team": "data"});
-        pod["memory"] = json!("2g");
-        pod["env"] = json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]);
-        pod["volumeMounts"] = json!([{"name": "work", "mountPath": "/work"}]);
-        pod["tolerations"] = json!([{"key": "spot", "operator": "Exists"}]);
-        pod["nodeSelector"] = json!({"pool": "spark"});
-    }
+    json_patch::merge(&mut made["spec"], &yaml(&data("bench/usual-spec.yaml")));
     made
 }
 

@@ -22,6 +22,7 @@ impl Place {
     async fn new(name: &str) -> Self {
         let folder = empty_folder(&format!("uploads/{name}"));
         fs::create_dir(folder.join("below")).unwrap();
+        fs::write(folder.join("main.py"), "print()").unwrap();
         let api = ApiServer::start(&folder).await;
         Self { folder, api }
     }
@@ -84,7 +85,6 @@ fn large() -> Vec<u8> {
 async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
     let place = Place::new("order").await;
     let bucket = Bucket::start(&place.folder).await;
-    place.write("main.py", b"print()");
     let odd = place.write("below/a b,c.jar", b"jar");
     place.write("env.tar.gz", &large());
     place.write("empty", b"");
@@ -148,7 +148,6 @@ async fn files_of_this_machine_go_to_s3_and_lists_keep_their_order() {
 async fn a_file_that_another_program_has_uploaded_is_recognised_by_its_md5() {
     let place = Place::new("foreign").await;
     let bucket = Bucket::start(&place.folder).await;
-    place.write("main.py", b"print()");
     fs::create_dir_all(bucket.folder.join("jobs/team/pi")).unwrap();
     fs::write(bucket.folder.join("jobs/team/pi/main.py"), "print()").unwrap();
     let (code, said) = place.upload(&bucket, &[], &simple());
@@ -165,7 +164,6 @@ async fn without_the_right_to_read_an_upload_needs_the_flag_override() {
     let denied = "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
     let refuse = move |asked: &bucket::Asked| (asked.method != "PUT").then_some((403, denied));
     let bucket = Bucket::start_with(&place.folder, Box::new(refuse)).await;
-    place.write("main.py", b"print()");
     let (code, said) = place.upload(&bucket, &[], &simple());
     let told = "main.py: the credentials do not allow it in the bucket `jobs` (AccessDenied: Access Denied): have it allowed, ";
     assert!(code == 1 && said.contains(told), "{said}");
@@ -190,7 +188,6 @@ async fn files_that_spark_submit_uploads_are_left_to_it() {
 async fn files_outside_of_the_folder_are_uploaded_only_with_upload_from() {
     let place = Place::new("outside").await;
     let bucket = Bucket::start(&place.folder).await;
-    place.write("main.py", b"print()");
     let key = place.folder.with_file_name("id_ed25519");
     fs::write(&key, "secret").unwrap();
     symlink(&key, place.folder.join("link")).unwrap();
@@ -224,7 +221,6 @@ struct Failing {
 async fn a_file_that_cannot_be_uploaded_is_reported_before_anything_is_created() {
     let place = Place::new("wrong").await;
     let bucket = Bucket::start(&place.folder).await;
-    place.write("main.py", b"print()");
     place.write("a.jar", b"jar");
     place.write("below/a.jar", b"other");
     place.write("other.txt", b"");
@@ -265,7 +261,6 @@ async fn a_full_bucket_is_reported_and_nothing_is_created() {
         Box::new(move |asked| (asked.method == "PUT" && asked.path.contains("large")).then_some((403, full))),
     )
     .await;
-    place.write("main.py", b"print()");
     place.write("large", &large());
     let (code, said) = place.upload(&bucket, &[], &application("main.py", &json!({"files": ["large"]})));
     assert_eq!(code, 1);
@@ -342,7 +337,6 @@ async fn public_objects_are_requested_and_named_by_their_url() {
         Box::new(|asked| (asked.authorization.is_empty()).then_some((200, ""))),
     )
     .await;
-    place.write("main.py", b"print()");
     place.write("large", &large());
     let application = application("main.py", &json!({"files": ["large"]}));
     let (code, said) = place.upload(&bucket, &["--public"], &application);
@@ -364,7 +358,6 @@ async fn public_objects_are_requested_and_named_by_their_url() {
 async fn files_go_to_google_cloud_storage() {
     let place = Place::new("google").await;
     let bucket = Bucket::start_google(&place.folder).await;
-    place.write("main.py", b"print()");
     place.write("large", &large());
     place.write("below/a b,c.jar", b"jar");
     let application = application(
@@ -416,7 +409,6 @@ async fn files_go_to_google_cloud_storage() {
 async fn several_documents_schedules_and_hadoop_configuration_are_uploaded() {
     let place = Place::new("several").await;
     let bucket = Bucket::start(&place.folder).await;
-    place.write("main.py", b"print()");
     let conf = place.folder.join("conf");
     fs::create_dir(&conf).unwrap();
     fs::write(conf.join("core-site.xml"), "<configuration/>").unwrap();

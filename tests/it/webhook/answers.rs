@@ -9,13 +9,6 @@ use serde_json::{Value, json};
 use spark_operator::metrics;
 
 #[tokio::test]
-async fn a_pod_without_customizations_is_allowed_without_a_patch() {
-    let server = Server::start().await;
-    let answer = server.connect("h2").await.review(&review(&spark_pod(json!({})))).await;
-    assert_eq!(answer["response"], json!({"uid": "705ab4f5-6393-11e8-b7cc-42010a800002", "allowed": true}));
-}
-
-#[tokio::test]
 async fn a_denial_says_everything_that_is_wrong() {
     let server = Server::start().await;
     let pod = spark_pod(json!({"memory-limit": "2g", "tolerations": "[1]"}));
