@@ -340,6 +340,7 @@ impl Settings {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use std::collections::BTreeMap;
 
     /// Returns the settings of `spark-operator run` with these flags.
     pub(super) fn run(flags: &[&str]) -> Settings {
@@ -351,11 +352,11 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_well_formed_and_all_of_run_have_an_environment_variable() {
+    fn flags_are_well_formed_and_all_of_the_servers_have_an_environment_variable() {
         Flags::command().debug_assert();
         let flags = Flags::command();
-        let run = flags.find_subcommand("run").unwrap();
-        for flag in run.get_arguments().filter(|flag| flag.get_id() != "help") {
+        let of = |program| flags.find_subcommand(program).unwrap().get_arguments();
+        for flag in of("run").chain(of("connect-gateway")).filter(|flag| flag.get_id() != "help") {
             assert!(flag.get_env().is_some(), "{}", flag.get_id());
             assert!(flag.get_help().is_some(), "{}", flag.get_id());
         }
@@ -382,10 +383,13 @@ mod tests {
     #[test]
     fn an_invalid_flag_is_refused_with_a_valid_example() {
         let cases = include_str!("../tests/data/settings/refused.json");
-        for (flag, complaint) in serde_json::from_str::<Vec<(String, String)>>(cases).unwrap() {
-            let refused = Flags::try_parse_from(["spark-operator", "run", flag.as_str()]);
+        let cases: BTreeMap<String, Vec<[String; 2]>> = serde_json::from_str(cases).unwrap();
+        for (program, [flag, complaint]) in
+            cases.iter().flat_map(|(program, cases)| cases.iter().map(move |case| (program, case)))
+        {
+            let refused = Flags::try_parse_from(["spark-operator", program, flag]);
             let message = refused.unwrap_err().to_string();
-            assert!(message.contains(&complaint), "{flag}: {message}");
+            assert!(message.contains(complaint), "{flag}: {message}");
         }
     }
 }

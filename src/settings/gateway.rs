@@ -94,38 +94,24 @@ fn period(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use crate::settings::{Command, Flags};
-    use clap::{CommandFactory, Parser};
+    use clap::Parser;
     use std::time::Duration;
 
-    fn parsed(flags: &[&str]) -> Result<connect_gateway::Settings, String> {
+    fn parsed(flags: &[&str]) -> connect_gateway::Settings {
         let arguments = ["spark-operator", "connect-gateway"].iter().chain(flags);
-        match Flags::try_parse_from(arguments).map_err(|error| error.to_string())?.command {
-            Command::ConnectGateway(settings) => Ok(settings.gateway()),
+        match Flags::try_parse_from(arguments).unwrap().command {
+            Command::ConnectGateway(settings) => settings.gateway(),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
     fn the_gateway_serves_all_namespaces_unless_some_are_named() {
-        let all = parsed(&[]).unwrap();
+        let all = parsed(&[]);
         assert_eq!((all.namespaces, all.ports), (None, 20_000..=29_999));
-        let named = parsed(&["--namespaces=b,a", "--port-range=1-65535", "--longest-wait=1m30s"]).unwrap();
+        let named = parsed(&["--namespaces=b,a", "--port-range=1-65535", "--longest-wait=1m30s"]);
         assert_eq!(named.namespaces, Some(["a".to_owned(), "b".to_owned()].into()));
         assert_eq!((named.ports, named.longest_wait), (1..=65_535, Duration::from_secs(90)));
-        assert_eq!(parsed(&["--namespaces="]).unwrap().namespaces, None);
-    }
-
-    #[test]
-    fn an_invalid_flag_of_the_gateway_is_refused_with_a_valid_example() {
-        let cases = include_str!("../../tests/data/settings/gateway-refused.json");
-        for [flag, complaint] in serde_json::from_str::<Vec<[&str; 2]>>(cases).unwrap() {
-            let refused = parsed(&[flag]).unwrap_err();
-            assert!(refused.contains(complaint), "{flag}: {refused}");
-        }
-        let flags = Flags::command();
-        let gateway = flags.find_subcommand("connect-gateway").unwrap();
-        for flag in gateway.get_arguments().filter(|flag| flag.get_id() != "help") {
-            assert!(flag.get_env().is_some() && flag.get_help().is_some(), "{}", flag.get_id());
-        }
+        assert_eq!(parsed(&["--namespaces="]).namespaces, None);
     }
 }

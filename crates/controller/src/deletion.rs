@@ -136,31 +136,34 @@ mod tests {
     /// Method and path of each request.
     type Requests = Arc<Mutex<Vec<String>>>;
 
+    /// Returns the context of an operator that drives only `namespace`, and the requests that the operator sends. The API
+    /// server answers each method and path with `answer`.
+    fn answered(
+        namespace: &str,
+        applications: reflector::Store<Watched>,
+        answer: impl Fn(&str, &str) -> (u16, Value) + Send + 'static,
+    ) -> (Context, Requests) {
+        let requests = Requests::default();
+        let recorded = Arc::clone(&requests);
+        let client = api_server(move |request| {
+            let (method, path) = (request.method().as_str(), request.uri().path());
+            recorded.lock().push(format!("{method} {path}"));
+            ready(answer(method, path))
+        });
+        let setup = Setup::of_tests(client, namespace);
+        (Context::new(Cluster::new(&setup, applications), setup), requests)
+    }
+
     /// Returns the context of an operator that drives only the namespace `ours`, and the requests that the operator
     /// sends. The API server has the pod `pi-driver`, the pod `no-owner`, which has no owner, and the application `pi`
     /// if `there` contains it.
     fn context(there: Option<Value>) -> (Context, Requests) {
-        let requests = Requests::default();
-        let recorded = Arc::clone(&requests);
-        let client = api_server(move |request| {
-            let path = request.uri().path().to_owned();
-            recorded.lock().push(format!("{} {path}", request.method()));
-            let answer = match &there {
-                _ if path.ends_with("/no-owner") => {
-                    (200, json!({"metadata": {"name": "no-owner", "uid": "d1"}}))
-                }
-                _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
-                Some(there) => (200, there.clone()),
-                None => {
-                    (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}))
-                }
-            };
-            ready(answer)
-        });
-        let setup = Setup::of_tests(client, "ours");
-        let cluster = Cluster::new(&setup, reflector::store().0);
-        let context = Context::new(cluster, setup);
-        (context, requests)
+        answered("ours", reflector::store().0, move |_, path| match &there {
+            _ if path.ends_with("/no-owner") => (200, json!({"metadata": {"name": "no-owner", "uid": "d1"}})),
+            _ if path.contains("/pods/") => (200, driver_json("pi-driver")),
+            Some(there) => (200, there.clone()),
+            None => (404, json!({"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404})),
+        })
     }
 
     fn application() -> Value {
@@ -245,12 +248,10 @@ mod tests {
             if has_namesake {
                 writer.apply_watcher_event(&created);
             }
-            let client = api_server(move |request| {
-                let code = if request.method().as_str() == "PATCH" { code } else { 404 };
-                ready((code, json!({"kind": "Status", "status": "Failure", "code": code})))
+            let (context, _) = answered("ours", store, move |method, _| {
+                let code = if method == "PATCH" { code } else { 404 };
+                (code, json!({"kind": "Status", "status": "Failure", "code": code}))
             });
-            let setup = Setup::of_tests(client, "ours");
-            let context = Context::new(Cluster::new(&setup, store), setup);
             has_pods(&context, [driver("pi-driver")]);
             context.departed.lock().insert(pi("theirs"));
             assert_eq!(reconcile_key(&context, &pi("theirs")).await, again, "{code} {has_namesake}");
@@ -261,25 +262,18 @@ mod tests {
     /// deleted, even if that application was created after the first failure.
     #[tokio::test]
     async fn a_failed_release_of_a_driver_is_retried_beside_a_namesake() {
-        let (requests, refusals) = (Requests::default(), AtomicUsize::new(0));
-        let recorded = Arc::clone(&requests);
+        let refusals = AtomicUsize::new(0);
         let namesake = crate::tests::application(&json!({"name": "pi", "namespace": "theirs", "uid": "new"}));
         let created = watcher::Event::Apply(from_value::<Watched>(namesake.clone()).unwrap());
         let (store, mut writer) = reflector::store();
-        let client = api_server(move |request| {
-            let path = request.uri().path().to_owned();
-            let is_release = request.method().as_str() == "PATCH";
-            recorded.lock().push(format!("{} {path}", request.method()));
-            ready(match path.contains("/pods/") {
-                true if is_release && refusals.fetch_add(1, Ordering::Relaxed) < 2 => {
+        let (context, requests) =
+            answered("theirs", store, move |method, path| match path.contains("/pods/") {
+                true if method == "PATCH" && refusals.fetch_add(1, Ordering::Relaxed) < 2 => {
                     (503, json!({"kind": "Status", "status": "Failure", "code": 503}))
                 }
                 true => (200, driver_json("pi-driver")),
                 false => (200, namesake.clone()),
-            })
-        });
-        let setup = Setup::of_tests(client, "theirs");
-        let context = Context::new(Cluster::new(&setup, store), setup);
+            });
         has_pods(&context, [driver("pi-driver")]);
         for (again, releases) in [(Some(AGAIN), 1), (Some(AGAIN), 1), (None, 1), (None, 0)] {
             assert_eq!(context.prepare(&pi("theirs")).await, again);
@@ -373,15 +367,10 @@ mod tests {
     /// In an earlier version, only the log said why such an application stayed SUSPENDING.
     #[tokio::test]
     async fn a_pod_that_a_policy_protects_is_reported() {
-        let requests = Requests::default();
-        let recorded = Arc::clone(&requests);
-        let client = api_server(move |request| {
-            recorded.lock().push(format!("{} {}", request.method(), request.uri().path()));
-            let code = if request.method().as_str() == "DELETE" { 400 } else { 201 };
-            ready((code, json!({"kind": "Status", "status": "Failure", "message": "denied", "code": code})))
+        let (context, requests) = answered("theirs", reflector::store().0, |method, _| {
+            let code = if method == "DELETE" { 400 } else { 201 };
+            (code, json!({"kind": "Status", "status": "Failure", "message": "denied", "code": code}))
         });
-        let setup = Setup::of_tests(client, "theirs");
-        let context = Context::new(Cluster::new(&setup, reflector::store().0), setup);
         let application: SparkApplication = from_value(application()).unwrap();
         let delete = Action::DeletePod { name: "pi-driver".to_owned(), uid: "d1".to_owned() };
         execute::execute(&context, &application, delete).await.unwrap_err();

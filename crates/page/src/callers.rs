@@ -184,18 +184,13 @@ pub(crate) fn with_header(bare: &Client, value: HeaderValue) -> Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::Response;
     use serde_json::json;
-    use std::{convert::Infallible, time::Duration};
+    use std::time::Duration;
 
     /// Returns a client whose server reports this user name.
     fn client(name: &str) -> Client {
         let answer = json!({"metadata": {}, "status": {"userInfo": {"username": name}}}).to_string();
-        let service = tower::service_fn(move |_: Request<Body>| {
-            let answer = answer.clone().into_bytes();
-            async move { Ok::<_, Infallible>(Response::new(Body::from(answer))) }
-        });
-        Client::new(service, "default")
+        crate::tests::client(move |_| (200, answer.clone()))
     }
 
     fn id(number: usize) -> CallerId {

@@ -193,6 +193,18 @@ mod tests {
     /// The requests that an API server received: method, path and token.
     type Requests = Arc<Mutex<Vec<String>>>;
 
+    /// Returns a client of an API server that answers each request with the code and the body that `answer` returns.
+    pub(crate) fn client<B: Into<Body>>(
+        answer: impl Fn(&Request<kube::client::Body>) -> (u16, B) + Send + 'static,
+    ) -> Client {
+        let service = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (code, body) = answer(&request);
+            let answer = Response::builder().status(code).body(body.into()).unwrap();
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        Client::new(service, "default")
+    }
+
     /// Returns a client of an API server and the requests that it receives. The token `one` may do everything, `other`
     /// may only list applications in team-b, `crowd` may do nothing, and other tokens are not accepted. A read of the
     /// application `slow` is never answered.

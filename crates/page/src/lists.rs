@@ -261,33 +261,30 @@ mod tests {
         sync::atomic::{AtomicUsize, Ordering},
     };
 
-    fn reader(client: Client) -> Reader {
-        Reader { client, party: "ada".into() }
+    fn begun(client: Client) -> (Arc<List<Application>>, JoinSet<()>) {
+        let reader = Reader { client, party: "ada".into() };
+        List::begin(reader, "/apis/x".to_owned())
     }
 
     /// Returns a client whose server has two pages of one application each, and a watch without events.
     fn client(requests: Arc<AtomicUsize>) -> Client {
-        let service = tower::service_fn(move |request: Request<Body>| {
+        crate::tests::client(move |request| {
             requests.fetch_add(1, Ordering::Relaxed);
             let query = request.uri().query().unwrap_or_default();
+            if query.contains("watch=true") {
+                return (200, Answer::from_stream(pending::<Result<Bytes, Infallible>>()));
+            }
             let (name, next) = if query.contains("continue=") { ("b", "") } else { ("a", "more") };
-            let body = if query.contains("watch=true") {
-                Answer::from_stream(pending::<Result<Bytes, Infallible>>())
-            } else {
-                let item = json!({"metadata": {"name": name, "namespace": "team-a"}, "spec": {}});
-                let metadata = json!({"resourceVersion": "7", "continue": next});
-                Answer::from(json!({"metadata": metadata, "items": [item]}).to_string())
-            };
-            async move { Ok::<_, Infallible>(Response::new(body)) }
-        });
-        Client::new(service, "default")
+            let item = json!({"metadata": {"name": name, "namespace": "team-a"}, "spec": {}});
+            let metadata = json!({"resourceVersion": "7", "continue": next});
+            (200, Answer::from(json!({"metadata": metadata, "items": [item]}).to_string()))
+        })
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_is_read_page_by_page_and_ends_when_it_is_not_used() {
         let requests = Arc::new(AtomicUsize::new(0));
-        let reader = reader(client(Arc::clone(&requests)));
-        let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let (list, _task) = begun(client(Arc::clone(&requests)));
         let list = list.complete().await.ok().unwrap();
         let names: Vec<_> = list.read(|rows| rows.iter().map(|(key, _)| key.1.to_string()).collect());
         assert_eq!(names, ["a", "b"]);
@@ -305,13 +302,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_forbidden_list_fails_immediately() {
-        let service = tower::service_fn(|_: Request<Body>| async {
-            let status = json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"});
-            let answer = Response::builder().status(StatusCode::FORBIDDEN);
-            Ok::<_, Infallible>(answer.body(Body::from(status.to_string().into_bytes())).unwrap())
-        });
-        let reader = reader(Client::new(service, "default"));
-        let (list, mut task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let status = json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"});
+        let (list, mut task) = begun(crate::tests::client(move |_| (403, status.to_string())));
         let refusal = Arc::clone(&list).complete().await.err().unwrap();
         assert_eq!((refusal.status, &*refusal.words), (StatusCode::FORBIDDEN, "You lack a right: no"));
         assert!(task.join_next().await.is_some_and(|ended| ended.is_ok()));
@@ -322,18 +314,15 @@ mod tests {
     async fn a_list_that_may_not_be_watched_is_read_again_after_a_pause() {
         let lists = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&lists);
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (code, body) = if request.uri().query().unwrap_or_default().contains("watch=true") {
-                (403_u16, json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"}))
-            } else {
-                counter.fetch_add(1, Ordering::Relaxed);
-                (200, json!({"metadata": {"resourceVersion": "7"}, "items": []}))
-            };
-            let answer = Response::builder().status(code).body(Answer::from(body.to_string())).unwrap();
-            async move { Ok::<_, Infallible>(answer) }
-        });
-        let reader = reader(Client::new(service, "default"));
-        let (list, _task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let (list, _task) = begun(crate::tests::client(move |request| {
+            if request.uri().query().unwrap_or_default().contains("watch=true") {
+                let status =
+                    json!({"status": "Failure", "code": 403, "message": "no", "reason": "Forbidden"});
+                return (403, status.to_string());
+            }
+            counter.fetch_add(1, Ordering::Relaxed);
+            (200, json!({"metadata": {"resourceVersion": "7"}, "items": []}).to_string())
+        }));
         for expected in [2, 3] {
             sleep(AGAIN / 2).await;
             assert!(Arc::clone(&list).complete().await.is_ok());
@@ -348,8 +337,7 @@ mod tests {
         let service = tower::service_fn(|_: Request<Body>| {
             std::future::pending::<Result<Response<Body>, Infallible>>()
         });
-        let reader = reader(Client::new(service, "default"));
-        let (list, task) = List::<Application>::begin(reader, "/apis/x".to_owned());
+        let (list, task) = begun(Client::new(service, "default"));
         let begun = Instant::now();
         drop(task);
         let refusal = Arc::clone(&list).complete().await.err().unwrap();

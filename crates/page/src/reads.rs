@@ -223,13 +223,10 @@ mod tests {
     /// Otherwise slow answers for one party could occupy all places in memory, and other parties would wait.
     #[tokio::test]
     async fn slow_answers_for_one_party_do_not_delay_another() {
-        let service = tower::service_fn(|request: http::Request<Body>| async move {
-            Ok::<_, Infallible>(http::Response::new(match request.uri().path() {
-                "/slow" => Answer::from_stream(pending::<Result<Bytes, Infallible>>()),
-                _ => Answer::from("{}"),
-            }))
+        let client = crate::tests::client(|request| match request.uri().path() {
+            "/slow" => (200, Answer::from_stream(pending::<Result<Bytes, Infallible>>())),
+            _ => (200, Answer::from("{}")),
         });
-        let client = Client::new(service, "default");
         let reader = |party: &str| Reader { client: client.clone(), party: party.into() };
         let request = |path: &str| http::Request::get(path).body(Vec::new()).unwrap();
         let crowd: Vec<_> = (0..8)
@@ -249,10 +246,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_object_that_is_too_large_is_not_reported_as_an_api_server_that_cannot_be_reached() {
-        let service = tower::service_fn(|_: http::Request<Body>| async {
-            Ok::<_, Infallible>(http::Response::new(Answer::from(vec![b' '; LARGEST + 1])))
-        });
-        let reader = Reader { client: Client::new(service, "default"), party: "one".into() };
+        let client = crate::tests::client(|_| (200, vec![b' '; LARGEST + 1]));
+        let reader = Reader { client, party: "one".into() };
         let refusal = Refusal::from(reader.list("/", ListParams::default(), 1, |_| ()).await.unwrap_err());
         assert_eq!(
             (refusal.status, &*refusal.words),

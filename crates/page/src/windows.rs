@@ -225,9 +225,8 @@ impl Window {
 mod tests {
     use super::*;
     use crate::callers::Callers;
-    use kube::{Client, client::Body};
+    use kube::Client;
     use serde_json::json;
-    use std::convert::Infallible;
 
     fn driver(uid: &str) -> Driver {
         let [namespace, name, pod, uid] = ["team-a", "pi", "pi-driver", uid].map(str::to_owned);
@@ -236,11 +235,7 @@ mod tests {
 
     /// Returns a client whose server accepts every caller, and has a driver with the uid `one`.
     fn client() -> Client {
-        let service = tower::service_fn(|_: Request<Body>| async {
-            let answer = json!({"metadata": {"name": "pi-driver", "uid": "one"}}).to_string();
-            Ok::<_, Infallible>(axum::http::Response::new(Body::from(answer.into_bytes())))
-        });
-        Client::new(service, "default")
+        crate::tests::client(|_| (200, json!({"metadata": {"name": "pi-driver", "uid": "one"}}).to_string()))
     }
 
     #[tokio::test(start_paused = true)]

@@ -141,7 +141,7 @@ fn hashed(version: &str, mut document: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{json, value::RawValue};
     use std::collections::BTreeMap;
 
     fn hash(spec: &str) -> String {
@@ -149,21 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_change_the_hash() {
-        let one =
-            r#"{"volumes":[{"name":"a","emptyDir":{"medium":"Memory","sizeLimit":"1Gi"}}],"type":"Java"}"#;
-        let other =
-            r#"{"type":"Java","volumes":[{"emptyDir":{"sizeLimit":"1Gi","medium":"Memory"},"name":"a"}]}"#;
-        assert_eq!(hash(one), hash(other));
-    }
-
-    #[test]
-    fn only_suspend_ttl_and_explicit_defaults_do_not_change_the_hash() {
+    fn only_suspend_ttl_explicit_defaults_and_the_order_of_keys_do_not_change_the_hash() {
         let cases = include_str!("../../../tests/data/spec-hashes.json");
-        let cases: BTreeMap<String, Vec<[Value; 2]>> = serde_json::from_str(cases).unwrap();
+        let cases: BTreeMap<String, Vec<[&RawValue; 2]>> = serde_json::from_str(cases).unwrap();
         for (hashes, pairs) in cases {
             for pair in pairs {
-                let [one, other] = pair.each_ref().map(|spec| hash(&spec.to_string()));
+                let [one, other] = pair.map(|spec| hash(spec.get()));
                 assert_eq!(one == other, hashes == "same", "{pair:?}");
             }
         }
