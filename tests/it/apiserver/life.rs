@@ -14,12 +14,12 @@ async fn an_application_is_submitted_followed_and_completed() {
 
     // The application is submitted.
     namespace.reaches("spark-pi-configmap", "SUBMITTED").await;
-    let submitted = namespace
-        .becomes("spark-pi-configmap", "the id and the web UI of the application are known", |application| {
-            let status = &application["status"];
-            status["sparkApplicationId"].is_string() && status["driverInfo"]["webUIAddress"].is_string()
-        })
-        .await;
+    let is_known = |application: &Value| {
+        let status = &application["status"];
+        status["sparkApplicationId"].is_string() && status["driverInfo"]["webUIAddress"].is_string()
+    };
+    let what = "has an id and a web UI";
+    let submitted = namespace.until::<SparkApplication>("spark-pi-configmap", what, is_known).await;
     let status = &submitted["status"];
     let id = status["submissionID"].as_str().unwrap();
     let driver = namespace

@@ -231,16 +231,6 @@ impl Namespace {
         failed["status"]["applicationState"]["errorMessage"].as_str().unwrap().to_owned()
     }
 
-    /// Waits until the application fulfils `condition`, and returns the application. `what` describes the condition in
-    /// the message after the deadline.
-    pub(crate) async fn becomes(&self, name: &str, what: &str, condition: impl Fn(&Value) -> bool) -> Value {
-        eventually(what, async || {
-            let application = self.application(name).await;
-            seen(condition(&application), &application["status"]).map(|()| application)
-        })
-        .await
-    }
-
     /// Returns all events that the operator has sent, in the order in which the API server stored them. The API server
     /// sends events as well: while it repairs the addresses of Services, it may report a problem of a Service that is
     /// being created at that time.

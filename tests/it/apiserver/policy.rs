@@ -58,12 +58,3 @@ impl Drop for AdmissionPolicy {
 pub(crate) fn created_pods() -> Value {
     json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]})
 }
-
-/// Refuses pods with the label `spark-role=<role>` in `namespace`, for the reason `why`.
-pub(super) async fn no_pods(namespace: &Namespace, role: &str, why: &str) -> AdmissionPolicy {
-    let labels = "object.metadata.labels";
-    let is_none =
-        format!("!has({labels}) || !('spark-role' in {labels}) || {labels}['spark-role'] != '{role}'");
-    let refused = plain_pod(&json!({"name": "refused", "labels": {"spark-role": role}}));
-    AdmissionPolicy::refusing(namespace, "no-pods", &created_pods(), &is_none, why, &refused).await
-}

@@ -4,10 +4,7 @@
 //! Where the work of `spark-submit` matters, a [`SubmissionNode`] runs it. In the other tests the test itself reports
 //! what a kubelet would report.
 
-use super::{
-    policy::no_pods,
-    submission_node::{CONTAINER, KILLED},
-};
+use super::submission_node::{CONTAINER, KILLED};
 use crate::apiserver::prelude::*;
 use submission::submission_pod;
 
@@ -130,7 +127,7 @@ async fn a_submission_that_times_out_leaves_no_incomplete_driver(namespace: &Nam
 }
 
 /// A pod with a missing service account is refused in the same way, by an admission plugin that this API server does
-/// not run; an admission policy plays the plugin.
+/// not run.
 async fn a_refused_submission_pod_fails_with_the_api_servers_message(namespace: &Namespace) {
     namespace.apply(&json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "little"},
@@ -138,23 +135,13 @@ async fn a_refused_submission_pod_fails_with_the_api_servers_message(namespace: 
     }));
     let little = json!({"hard": {"requests.memory": "512Mi"}, "used": {"requests.memory": "0"}});
     namespace.patch_status::<ResourceQuota>("little", &little).await;
-    let quota = "-submission\" is forbidden: exceeded quota: little, requested: requests.memory=1Gi";
-    is_refused(namespace, quota).await;
-    namespace.delete::<ResourceQuota>("little").await;
-
-    let missing = "error looking up service account: serviceaccount spark not found";
-    let _policy = no_pods(namespace, "submission", missing).await;
-    is_refused(namespace, missing).await;
-    assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
-}
-
-/// Applies `pi`, asserts that `pi` fails because its submission pod is refused for `reason`, and deletes `pi`.
-async fn is_refused(namespace: &Namespace, reason: &str) {
     namespace.apply(&application("pi"));
     let why = namespace.failure("pi").await;
-    assert!(why.starts_with("failed to create Pod pi-") && why.contains(reason), "{why}");
+    let quota = "-submission\" is forbidden: exceeded quota: little, requested: requests.memory=1Gi";
+    assert!(why.starts_with("failed to create Pod pi-") && why.contains(quota), "{why}");
     assert_eq!(namespace.list::<ConfigMap>().await, Vec::<Value>::new());
-    namespace.delete::<SparkApplication>("pi").await;
+    namespace.delete::<ResourceQuota>("little").await;
+    assert_eq!(namespace.submission_pods_ever().await, Vec::<String>::new());
 }
 
 async fn a_foreign_pod_or_config_map_of_the_same_name_is_left_alone(namespace: &Namespace) {

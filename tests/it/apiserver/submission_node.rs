@@ -237,12 +237,8 @@ impl Kubelet {
             self.report(&pod, "Failed", &json!({"terminated": killed}), None).await;
         }
         end.cancelled().await;
-        let preconditions = Preconditions { uid: pod.uid(), resource_version: None };
-        let now = DeleteParams {
-            grace_period_seconds: Some(0),
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        let this = Preconditions { uid: pod.uid(), resource_version: None };
+        let now = DeleteParams::default().grace_period(0).preconditions(this);
         // The pod is already gone if it was deleted before it was bound to this node, or after it had ended.
         self.pods.delete(&pod.name_any(), &now).await.ok();
     }

@@ -115,12 +115,12 @@ async fn labels_alone_do_not_make_a_pod_an_executor(namespace: &Namespace) {
     let mut edited = application("own");
     edited["spec"]["arguments"] = json!(["7"]);
     namespace.apply(&edited);
-    namespace
-        .becomes("own", "`own` is submitted again, although a pod has its labels", |application| {
-            let status = &application["status"];
-            status["applicationState"]["state"] == "SUBMITTED" && status["submissionID"] != before
-        })
-        .await;
+    let is_again = |application: &Value| {
+        let status = &application["status"];
+        status["applicationState"]["state"] == "SUBMITTED" && status["submissionID"] != before
+    };
+    let what = "is submitted again, although a pod has its labels";
+    namespace.until::<SparkApplication>("own", what, is_again).await;
     kubelet::runs(namespace, "colleague-driver").await;
     kubelet::runs(namespace, &executor).await;
     let counted = namespace.status_has("colleague", &json!({"executorState": {&executor: "RUNNING"}})).await;

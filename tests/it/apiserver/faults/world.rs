@@ -244,12 +244,8 @@ async fn collect(pods: Api<DynamicObject>, seen: Arc<Mutex<Seen>>) {
     loop {
         let garbage = seen.lock().unwrap().garbage();
         for pod in garbage {
-            let preconditions = Preconditions { uid: Some(pod.uid), resource_version: None };
-            let delete = DeleteParams {
-                grace_period_seconds: Some(0),
-                preconditions: Some(preconditions),
-                ..DeleteParams::default()
-            };
+            let this = Preconditions { uid: Some(pod.uid), resource_version: None };
+            let delete = DeleteParams::default().grace_period(0).preconditions(this);
             // A pod that is already gone is no problem, and other failures are retried.
             pods.delete(&pod.name, &delete).await.ok();
         }

@@ -34,11 +34,7 @@ async fn the_next_application_of_the_same_name_has_its_own_pods(namespace: &Name
     assert_eq!(namespace.pod(&executor).await, None);
     let own = spark::make_executor(namespace, &second, 1).await;
     kubelet::runs(namespace, &own).await;
-    namespace
-        .becomes("pi", "its status has the executor", |application| {
-            application["status"]["executorState"] == json!({&own: "RUNNING"})
-        })
-        .await;
+    namespace.status_has("pi", &json!({"executorState": {&own: "RUNNING"}})).await;
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 

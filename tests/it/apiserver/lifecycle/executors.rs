@@ -29,16 +29,15 @@ async fn hundreds_of_executors_cause_few_writes_and_an_edit_prevents_expiry() {
     }]});
     stream::iter(&names).for_each_concurrent(16, |name| namespace.patch_status::<Pod>(name, &running)).await;
     let latest = format!("-exec-{EXECUTORS}");
-    namespace
-        .becomes("pi", "all tracked executors are RUNNING, the latest included", |application| {
-            let states = application["status"]["executorState"].as_object();
-            states.is_some_and(|states| {
-                states.len() == TRACKED
-                    && states.values().all(|state| state == "RUNNING")
-                    && states.keys().any(|name| name.ends_with(&latest))
-            })
+    let is_followed = |application: &Value| {
+        let states = application["status"]["executorState"].as_object();
+        states.is_some_and(|states| {
+            states.len() == TRACKED
+                && states.values().all(|state| state == "RUNNING")
+                && states.keys().any(|name| name.ends_with(&latest))
         })
-        .await;
+    };
+    namespace.until::<SparkApplication>("pi", "has tracked executors that are RUNNING", is_followed).await;
     namespace.clear::<Pod>().await;
     namespace.reaches("pi", "FAILED").await;
     let waiting = "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}";

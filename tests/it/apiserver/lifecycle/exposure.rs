@@ -42,7 +42,7 @@ async fn a_web_ui_is_exposed_until_the_spec_disables_it() {
         "webUIIngressName": "pi-ui-ingress", "webUIIngressAddress": "http://ui.example.com/exposed/pi",
     });
     let is_told = |application: &Value| application["status"]["driverInfo"] == told;
-    let first = namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
+    let first = namespace.until::<SparkApplication>("pi", "has the URLs of its web UI", is_told).await;
 
     // A new operator creates nothing a second time.
     operator.stop().await;
@@ -62,7 +62,7 @@ async fn a_web_ui_is_exposed_until_the_spec_disables_it() {
     let mended = is(&namespace, "pi-ui-svc", &service).await;
     assert_eq!(mended["metadata"]["uid"], service["metadata"]["uid"]);
     namespace.there::<Ingress>("pi-ui-ingress").await;
-    namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
+    namespace.until::<SparkApplication>("pi", "has the URLs of its web UI", is_told).await;
 
     // The objects stay when the run has ended, are reused by the next run, and are deleted when the spec does not need
     // them.
@@ -77,7 +77,7 @@ async fn a_web_ui_is_exposed_until_the_spec_disables_it() {
     assert_eq!(kept["metadata"]["uid"], service["metadata"]["uid"], "the Service keeps its address");
     namespace.is_gone::<Service>("pi-driver-8888").await;
     namespace.is_gone::<Ingress>("pi-ing-8888").await;
-    namespace.becomes("pi", "its status has the URLs of the web UI", is_told).await;
+    namespace.until::<SparkApplication>("pi", "has the URLs of its web UI", is_told).await;
     // A restarted operator does not know when the Service was changed, and so deletes it without a delay.
     operator.stop().await;
     let operator = Operator::with(&namespace).through(&proxy).argument(BY_PATH).start().await;
@@ -133,11 +133,8 @@ async fn an_object_that_cannot_be_created_gets_one_event(namespace: &Namespace) 
     reported(namespace, "Service later-ui-svc already exists").await;
     namespace.delete::<Service>("later-ui-svc").await;
     kubelet::runs(namespace, "later-driver").await;
-    namespace
-        .becomes("later", "its web UI has an address", |application| {
-            application["status"]["driverInfo"]["webUIAddress"].is_string()
-        })
-        .await;
+    let has_address = |later: &Value| later["status"]["driverInfo"]["webUIAddress"].is_string();
+    namespace.until::<SparkApplication>("later", "has the address of its web UI", has_address).await;
     let events = namespace.events().await;
     let auxiliary = |of: &str| {
         let mut auxiliary: Vec<_> = events.iter().map(|[_, reason, _, note]| (reason, note)).collect();
@@ -229,11 +226,8 @@ async fn is_exposed(namespace: &Namespace, name: &str) {
 }
 
 async fn is_not_exposed(namespace: &Namespace) {
-    namespace
-        .becomes("pi", "its status has no web UI", |application| {
-            application["status"]["driverInfo"] == json!({"podName": "pi-driver"})
-        })
-        .await;
+    let has_none = |pi: &Value| pi["status"]["driverInfo"] == json!({"podName": "pi-driver"});
+    namespace.until::<SparkApplication>("pi", "has no web UI", has_none).await;
 }
 
 /// Waits until all fields of the Service that the operator sets are as in `expected`.

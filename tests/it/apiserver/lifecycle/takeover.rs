@@ -79,11 +79,7 @@ async fn no_run_is_repeated_and_running_drivers_are_followed_to_their_end(
         namespace.status_has(name, &taken).await;
     }
     assert_eq!(namespace.list::<Pod>().await.len(), before);
-    namespace
-        .becomes("running", "its status has the executor", |application| {
-            application["status"]["executorState"] == json!({executor: "RUNNING"})
-        })
-        .await;
+    namespace.status_has("running", &json!({"executorState": {executor: "RUNNING"}})).await;
 
     kubelet::runs(namespace, "submitted-driver").await;
     for name in ["submitted", "running", "unknown"] {
