@@ -128,7 +128,7 @@ pub struct Broken {
     pub story: String,
 }
 
-/// A map with a fast hasher.
+/// A map from fingerprints, or from what decisions depend on.
 pub type Memory<K, V> = HashMap<K, V, BuildHasherDefault<Folding>>;
 
 /// Explores `model` until an invariant is broken or all states were visited.
@@ -235,7 +235,8 @@ pub fn fingerprint(world: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A fast 64-bit hasher for short writes, by folded multiplication. Its hashes identify the states that were visited.
+/// A fast 64-bit hasher for short writes, by folded multiplication. Its hashes identify the states that were visited, and
+/// serve maps.
 /// Among ten million states, the probability of a collision is about 1 in 400,000.
 #[derive(Default)]
 pub struct Folding {

@@ -238,7 +238,7 @@ impl Story {
 
     fn has_gateway(&mut self, gateway: Option<&GatewayPort>) {
         if let Some(GatewayPort { port }) = gateway {
-            (self.policy, self.seen.gateway_port) = (policy(true), *port);
+            (self.policy.gateway, self.seen.gateway_port) = (policy(true).gateway, *port);
         }
     }
 

@@ -14,10 +14,9 @@ use tokio::sync::watch as state;
 pub(super) type Records<R> = BTreeMap<Key, BTreeMap<String, R>>;
 
 /// Whether the objects of a kind are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The first list is not complete yet.
-    #[default]
     Begins,
     /// The cluster does not have the kind, or the operator may not watch it: no watch reports its objects.
     Unwatched,
@@ -26,7 +25,7 @@ pub(super) enum State {
 
 /// The records of all objects of one kind that the watch has reported. A record is the part of an object that the
 /// operator needs: there are thousands of objects of each kind.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ApplicationIndex<R> {
     pub(super) records: RwLock<Records<R>>,
     /// The records of a list that is not complete yet. They replace `records` when the list is complete.
@@ -36,6 +35,18 @@ pub(super) struct ApplicationIndex<R> {
     known: Mutex<HashSet<u64>>,
     hasher: RandomState,
     pub(super) state: state::Sender<State>,
+}
+
+impl<R> Default for ApplicationIndex<R> {
+    fn default() -> Self {
+        Self {
+            records: RwLock::default(),
+            listed: Mutex::default(),
+            known: Mutex::default(),
+            hasher: RandomState::default(),
+            state: state::Sender::new(State::Begins),
+        }
+    }
 }
 
 impl<R: Clone + PartialEq> ApplicationIndex<R> {
@@ -153,7 +164,7 @@ impl<R: Clone + PartialEq> ApplicationIndex<R> {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Debug, Default, PartialEq)]
+    #[derive(Clone, Debug, PartialEq)]
     struct Object {
         name: &'static str,
         uid: &'static str,

@@ -68,6 +68,7 @@ impl OurNamespaces {
             let is_labelled = !self.chosen.include(&name, || None) && self.chosen.include(&name, labels);
             is_labelled.then(|| (key(&namespace), ()))
         };
+        // Only the name of a namespace is kept, and a namespace that leaves the list needs nothing.
         let changed = self.labelled.apply(event, key, labelled, |()| "", |_, ()| {});
         let changed: Vec<_> = changed.into_iter().map(|(_, namespace)| namespace).collect();
         for namespace in &changed {

@@ -41,7 +41,9 @@ impl SubmissionRoom {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut taken = self.room.0.lock();
-        *taken.entry(self.namespace.clone()).or_default() -= self.bytes;
+        if let Some(bytes) = taken.get_mut(&self.namespace) {
+            *bytes -= self.bytes;
+        }
         taken.retain(|_, bytes| *bytes > 0);
     }
 }

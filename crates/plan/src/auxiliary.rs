@@ -31,7 +31,7 @@ pub enum AuxiliaryAction {
 }
 
 /// A Service, an Ingress or an object of an extension, reduced to the facts on which decisions depend.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuxiliaryObject {
     pub child: ObjectKey,
     pub uid: String,

@@ -32,7 +32,7 @@ pub(super) const CONFIG_MAPS: Step = Step {
     key: annotation::CONFIG_MAPS,
     asked: |pod, _, _| value::written_list(&pod.config_maps),
     apply: |pod, text| {
-        let config_maps: Vec<NamePath> = value::own(text)?;
+        let config_maps: Vec<NamePath> = value::typed(text)?;
         let (mut added, mut mounts, mut at) = (Vec::new(), Vec::new(), BTreeMap::new());
         for (i, NamePath { name, path }) in config_maps.iter().enumerate() {
             for (field, value) in [("name", name), ("path", path)] {

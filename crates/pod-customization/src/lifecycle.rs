@@ -22,7 +22,7 @@ pub(super) const SHARE_PROCESS_NAMESPACE: Step = Step {
     key: annotation::SHARE_PROCESS_NAMESPACE,
     asked: |pod, _, _| (pod.share_process_namespace == Some(true)).then(|| value::written(&true)),
     apply: |pod, text| {
-        if value::own(text)? {
+        if value::typed(text)? {
             pod.spec.set("shareProcessNamespace", true);
         }
         Ok(())

@@ -34,7 +34,7 @@ pub(super) const PROMETHEUS: Step = Step {
             .then(|| value::written(&Metrics { config_map, port, port_name }))
     },
     apply: |pod, text| {
-        let Metrics { config_map, port, port_name } = value::own(text)?;
+        let Metrics { config_map, port, port_name } = value::typed(text)?;
         if let Some(config_map) = config_map {
             let volume = volume_name::of_config_map(&config_map);
             config_maps::mount(pod, &volume, &config_map, path::METRICS_CONF)?;

@@ -23,7 +23,7 @@ pub(super) const HOST_NETWORK: Step = Step {
     key: annotation::HOST_NETWORK,
     asked: |pod, _, _| (pod.host_network == Some(true)).then(|| value::written(&true)),
     apply: |pod, text| {
-        if value::own(text)? {
+        if value::typed(text)? {
             pod.spec.set("hostNetwork", true);
             // Without this policy, a pod on the host's network cannot resolve Services, and an executor finds its
             // driver by a Service.

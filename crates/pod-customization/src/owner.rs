@@ -4,12 +4,11 @@ use super::{Problem, Step, entries, value};
 use api::{Role, names::annotation, owner_reference};
 use entries::OnClash;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use serde_json::json;
 
 pub(super) const OWNER_REFERENCE: Step = Step {
     key: annotation::OWNER_REFERENCE,
     asked: |_, application, role| {
-        (role == Role::Driver).then(|| json!(owner_reference(application)).to_string())
+        (role == Role::Driver).then(|| value::written(&owner_reference(application)))
     },
     apply: |pod, text| {
         let owner = value::json::<OwnerReference>(text)?;

@@ -25,7 +25,7 @@ pub(super) const GPU: Step = Step {
         (!gpu.name.is_empty() && gpu.quantity > 0).then(|| value::written(gpu))
     },
     apply: |pod, text| {
-        let gpu: GpuSpec = value::own(text)?;
+        let gpu: GpuSpec = value::typed(text)?;
         if gpu.name.is_empty() {
             return Err(Problem::new("name", "is required (try `nvidia.com/gpu`)"));
         }

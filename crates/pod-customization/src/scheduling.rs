@@ -66,7 +66,7 @@ pub(super) const NODE_SELECTOR: Step = Step {
     key: annotation::NODE_SELECTOR,
     asked: |pod, _, _| (!pod.node_selector.is_empty()).then(|| value::written(&pod.node_selector)),
     apply: |pod, text| {
-        let selector: BTreeMap<String, String> = value::own(text)?;
+        let selector: BTreeMap<String, String> = value::typed(text)?;
         let mut labels = pod.spec.object("nodeSelector");
         labels.extend(selector.into_iter().map(|(label, value)| (label, value.into())));
         pod.spec.set("nodeSelector", labels);

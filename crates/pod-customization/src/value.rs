@@ -1,4 +1,5 @@
-//! Reads and writes the values of annotations.
+//! Reads and writes the texts of annotations: JSON of a Kubernetes type or of one of the operator's own types, or a
+//! name without quotes.
 
 use super::Problem;
 use api::Bounds;
@@ -16,8 +17,8 @@ pub(super) fn name(text: &str) -> Result<&str, Problem> {
     }
 }
 
-/// Reads JSON of one of the operator's own types.
-pub(super) fn own<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+/// Reads JSON as a `T`, without the fields that `T` does not know.
+pub(super) fn typed<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     checked(&parsed(text)?)
 }
 
@@ -37,7 +38,7 @@ pub(super) fn list<T: DeserializeOwned>(text: &str) -> Result<Vec<Value>, Proble
 
 /// Returns the text of an annotation with this value.
 pub(super) fn written(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our own types have string keys and finite numbers, so they are JSON")
+    serde_json::to_string(value).expect("these values have string keys and finite numbers, so they are JSON")
 }
 
 /// Returns the text of an annotation with this list; `None` if the list is empty.

@@ -143,7 +143,7 @@ impl<'a> Subject<'a> {
         self.spec.spark_conf.get(key).map(|value| (property(key), value.into()))
     }
 
-    /// Returns the findings of all checks and, after them, of `further`; if the spec is too large to be checked, only that.
+    /// Takes the findings of all checks and, after them, of `further`; if the spec is too large to be checked, only that.
     fn examined(&self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
         let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());

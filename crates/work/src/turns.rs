@@ -49,11 +49,17 @@ impl<T> Line for VecDeque<T> {
 }
 
 /// Queues that take turns, one for each key; each may itself consist of queues that take turns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Lines<K, L> {
     lines: HashMap<K, L>,
     /// The keys of the lines, none of which is empty, in the order of their turns.
     turns: VecDeque<K>,
+}
+
+impl<K, L> Default for Lines<K, L> {
+    fn default() -> Self {
+        Self { lines: HashMap::new(), turns: VecDeque::new() }
+    }
 }
 
 impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
@@ -85,7 +91,7 @@ impl<K: Clone + Eq + Hash, L: Line> Lines<K, L> {
     }
 }
 
-impl<K: Clone + Default + Eq + Hash, L: Line> Line for Lines<K, L> {
+impl<K: Clone + Eq + Hash, L: Line> Line for Lines<K, L> {
     type Item = L::Item;
 
     fn waiting(&self) -> usize {

@@ -285,7 +285,7 @@ fn gone(before: &World, run: usize) -> World {
     world
 }
 
-/// Returns the steps of the watch and of the cluster that take little time. If nothing else happens, the first is next.
+/// Returns the steps of the watch and of the cluster that take little time. In a state that comes to rest, the first is taken.
 fn prompt(world: &World) -> impl Iterator<Item = Edge> {
     let of_run = move |run: usize| {
         let heard = heard_of(world, run).map(|next| edge("the watch reports an application", next));

@@ -24,6 +24,7 @@ const CREATED: i64 = 1_767_225_600;
 const PERIOD: i64 = 600;
 
 type Applications = [Option<Application>; RUNS];
+
 /// The model's form of [`Observed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {

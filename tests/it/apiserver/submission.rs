@@ -126,8 +126,7 @@ async fn a_submission_that_times_out_leaves_no_incomplete_driver(namespace: &Nam
     namespace.has_no_submission().await;
 }
 
-/// A pod with a missing service account is refused in the same way, by an admission plugin that this API server does
-/// not run.
+/// A quota refuses with 403, as the plugin for missing service accounts does, which this API server does not run.
 async fn a_refused_submission_pod_fails_with_the_api_servers_message(namespace: &Namespace) {
     namespace.apply(&json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "little"},

@@ -1,4 +1,4 @@
-//! Proves that metrics are served over HTTPS, and only over HTTPS, with `--secure-metrics`.
+//! Proves that metrics are served over HTTPS with `--secure-metrics`. (`start.rs` sends a plain request.)
 
 use super::{Client, process::Operator};
 use crate::prelude::*;
@@ -6,7 +6,7 @@ use axum::http::Request;
 use http_body_util::Full;
 
 #[tokio::test]
-async fn metrics_are_served_only_over_https_with_the_webhooks_certificate() {
+async fn metrics_are_served_over_https_with_the_webhooks_certificate() {
     let address = (Ipv4Addr::LOCALHOST, free_port()).into();
     let flag = format!("--metrics-bind-address={address}");
     let operator = Operator::with(

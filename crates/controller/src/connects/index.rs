@@ -20,7 +20,7 @@ use std::{collections::BTreeSet, sync::Arc};
 pub(super) const POD: ObjectKind = ObjectKind::new("v1", "Pod");
 
 /// The part of a pod, or of another object of a SparkConnect, that is kept.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Part {
     /// The label `sparkoperator.k8s.io/connect-name`.
     connect: Option<String>,

@@ -34,7 +34,8 @@ async fn the_next_application_of_the_same_name_has_its_own_pods(namespace: &Name
     assert_eq!(namespace.pod(&executor).await, None);
     let own = spark::make_executor(namespace, &second, 1).await;
     kubelet::runs(namespace, &own).await;
-    namespace.status_has("pi", &json!({"executorState": {&own: "RUNNING"}})).await;
+    let has_own = |pi: &Value| pi["status"]["executorState"] == json!({&own: "RUNNING"});
+    namespace.until::<SparkApplication>("pi", "has its own executor", has_own).await;
     assert_eq!(namespace.states_ever("pi").await.iter().filter(|state| state.contains("FAIL")).count(), 0);
 }
 

@@ -37,7 +37,9 @@ async fn hundreds_of_executors_cause_few_writes_and_an_edit_prevents_expiry() {
                 && states.keys().any(|name| name.ends_with(&latest))
         })
     };
-    namespace.until::<SparkApplication>("pi", "has tracked executors that are RUNNING", is_followed).await;
+    namespace
+        .until::<SparkApplication>("pi", "has RUNNING executors alone, the latest too", is_followed)
+        .await;
     namespace.clear::<Pod>().await;
     namespace.reaches("pi", "FAILED").await;
     let waiting = "workqueue_depth{controller=\"sparkapplication\",name=\"sparkapplication\"}";

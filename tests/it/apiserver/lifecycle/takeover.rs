@@ -79,7 +79,8 @@ async fn no_run_is_repeated_and_running_drivers_are_followed_to_their_end(
         namespace.status_has(name, &taken).await;
     }
     assert_eq!(namespace.list::<Pod>().await.len(), before);
-    namespace.status_has("running", &json!({"executorState": {executor: "RUNNING"}})).await;
+    let has_one = |running: &Value| running["status"]["executorState"] == json!({executor: "RUNNING"});
+    namespace.until::<SparkApplication>("running", "has one executor", has_one).await;
 
     kubelet::runs(namespace, "submitted-driver").await;
     for name in ["submitted", "running", "unknown"] {
