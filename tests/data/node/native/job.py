@@ -33,8 +33,8 @@ print("result:", context.parallelize(range(100_000), 8).map(lambda n: n * n).sum
 print("scratch of driver:", os.environ["SPARK_LOCAL_DIRS"])
 print("executor saw:", context.parallelize([0], 1).mapPartitions(on_executor).collect()[0])
 if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-    # More than two executors at once can do.
-    context.parallelize(range(8), 8).map(slow).count()
+    # More than two executors at once can do. On a slow node, one of them may have done it before the other has started.
+    wait_until(lambda: context.parallelize(range(8), 8).map(slow).count() and executors() == 2)
     grown = executors()
     wait_until(lambda: executors() == 0)
     print("executors:", grown, "then", executors())
