@@ -236,7 +236,7 @@ pub fn fingerprint(world: &impl Hash) -> u64 {
 }
 
 /// A fast 64-bit hasher for short writes, by folded multiplication. Its hashes identify the states that were visited, and
-/// serve maps.
+/// place keys in maps.
 /// Among ten million states, the probability of a collision is about 1 in 400,000.
 #[derive(Default)]
 pub struct Folding {

@@ -149,7 +149,7 @@ struct Written {
     gateway: Option<GatewayPort>,
     /// The admin's format of the URLs of web UIs.
     url: Option<String>,
-    /// Who may connect to a server that does not say it.
+    /// The admin's default for which clients may connect to a server.
     #[serde(default)]
     access: ConnectAccess,
     steps: Vec<Step>,

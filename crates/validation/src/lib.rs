@@ -144,6 +144,7 @@ impl<'a> Subject<'a> {
     }
 
     /// Takes the findings of all checks and, after them, of `further`; if the spec is too large to be checked, only that.
+    /// A subject is examined once.
     fn examined(&self, further: impl FnOnce(&Self)) -> Findings {
         let json = serde_json::to_string(&self.application.spec).expect("a spec is JSON");
         let is_bounded = is_bounded(&json, self.root, &mut self.findings.borrow_mut());

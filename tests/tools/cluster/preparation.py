@@ -69,8 +69,8 @@ def side_by_side(*works: Callable[[], object]) -> list:
 
 
 def record_cost(additions: float) -> None:
-    """Records the CPU time that an empty cache has cost, as a multiple of that of 20 million additions, in seconds; a test compares it with
-    the budget."""
+    """Records the CPU time that an empty cache has cost, as a multiple of `additions`, the CPU time of 20 million additions in seconds; a test
+    compares it with the budget."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = used.ru_utime + used.ru_stime
     cost_file().write_text(json.dumps({"CPU time, as a multiple of that of 20 million additions in Python": round(seconds / additions)}) + "\n")
