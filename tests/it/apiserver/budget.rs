@@ -1,7 +1,7 @@
 //! Measures what a hundred natively submitted applications cost from creation to completion: requests, writes, events
 //! and bytes for each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
-use super::{gangs::group_scheduler::bind, load::call};
+use super::{gangs::group_scheduler::bind, load::call, proxy::is_periodic};
 use crate::{
     apiserver::prelude::*,
     budget::{Measured, TOLERANCE, keep},
@@ -18,11 +18,24 @@ const WAITING: usize = 20;
 /// How long these drivers stay without a container. The operator looks up the events as soon as it sees the drivers.
 const WAIT: Duration = Duration::from_secs(3);
 /// The time limit for all applications together. No machine needs so long.
-const PATIENCE: Duration = Duration::from_secs(400);
+const PATIENCE: Duration = Duration::from_secs(250);
+/// How often the cost is measured until the operator gives up no request.
+const TRIES: usize = 3;
 
 #[tokio::test]
 #[ignore = "needs kube-apiserver: make test"]
 async fn an_application_costs_no_more_than_its_budget() {
+    for _ in 0..TRIES {
+        if let Some(measured) = life().await {
+            return keep(&data("budget.json"), "life of an application", &measured, tolerance);
+        }
+    }
+    panic!("the operator has given up requests in each of {TRIES} tries");
+}
+
+/// Returns what the applications cost; `None` if the operator has given up a request, which costs more: another one, and
+/// an event that says so. That happens on a machine that stands still for some seconds.
+async fn life() -> Option<Measured> {
     let namespace = Namespace::new("budget").await;
     let proxy = Proxy::start().await;
     let operator = Operator::with(&namespace).through(&proxy).start().await;
@@ -32,8 +45,7 @@ async fn an_application_costs_no_more_than_its_budget() {
 
     let submitted = stream::iter(0..APPLICATIONS).for_each_concurrent(8, |i| submit(&namespace, i));
     let whole = async {
-        let ended = timeout(PATIENCE, join(run(&namespace), submitted)).await;
-        ended.expect("all applications are COMPLETED");
+        timeout(PATIENCE, join(run(&namespace), submitted)).await.expect("all applications are COMPLETED");
         operator.has_looked_at(APPLICATIONS).await;
     };
     tokio::select! {
@@ -41,20 +53,23 @@ async fn an_application_costs_no_more_than_its_budget() {
         never = measure(operator.id(), &peak) => match never {},
     }
 
+    // What is sent last has been answered by then.
+    sleep(A_WHILE).await;
     let each = |count: usize| count as f64 / APPLICATIONS as f64;
-    let requests = proxy.requests().split_off(begun);
-    let writes = requests.iter().filter(|(method, _)| *method != Method::GET).count();
+    let mut requests = proxy.requests().split_off(begun);
+    requests.retain(|(_, uri)| !is_periodic(uri));
     let (sent_now, received_now) = proxy.bytes();
     let mut measured = Measured::new();
     for (method, uri) in &requests {
         *measured.entry(call(method, uri).0).or_default() += each(1);
     }
-    measured.insert("writes".to_owned(), each(writes));
+    let writes = requests.iter().filter(|(method, _)| *method != Method::GET);
+    measured.insert("writes".to_owned(), each(writes.count()));
     measured.insert("bytes sent".to_owned(), each(sent_now - sent));
     measured.insert("bytes received".to_owned(), each(received_now - received));
     measured.insert(MEMORY.to_owned(), peak.get() as f64 / 1024.0);
     operator.stop().await;
-    keep(&data("budget.json"), "life of an application", &measured, tolerance);
+    (proxy.unanswered() == 0).then_some(measured)
 }
 
 const MEMORY: &str = "peak memory of the operator, MiB";
@@ -120,8 +135,7 @@ async fn start(namespace: &Namespace, name: String) {
 async fn measure(process: u32, peak: &Cell<u64>) -> Infallible {
     let process = Process::new(i32::try_from(process).unwrap()).unwrap();
     loop {
-        let memory = process.status().unwrap().rssanon.unwrap();
-        peak.set(peak.get().max(memory));
+        peak.set(peak.get().max(process.status().unwrap().rssanon.unwrap()));
         sleep(Duration::from_millis(50)).await;
     }
 }

@@ -99,7 +99,9 @@ struct Shared {
     traps: Mutex<Vec<Set>>,
     guard: OnceLock<Guard>,
     requests: Mutex<Vec<(Method, Uri)>>,
-    /// The number of bytes of all bodies of requests, and of those of answers.
+    /// The number of these requests that have no answer yet, or that the client has given up.
+    unanswered: AtomicUsize,
+    /// The number of bytes of all bodies of requests, and of those of answers except periodic ones.
     requested: AtomicUsize,
     answered: AtomicUsize,
 }
@@ -180,6 +182,11 @@ impl Proxy {
         self.shared.requests.lock().unwrap().clone()
     }
 
+    /// Returns how many of [`Self::requests`] have no answer yet, or were given up by the client.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.shared.unanswered.load(Ordering::Relaxed)
+    }
+
     /// Returns those of [`Self::requests`] that change something in `namespace`, except the renewals of a Lease.
     pub(crate) fn writes_in(&self, namespace: &str) -> Vec<(Method, Uri)> {
         let folder = format!("/namespaces/{namespace}/");
@@ -190,10 +197,9 @@ impl Proxy {
         requests
     }
 
-    /// Returns the number of bytes so far in the bodies of requests, and in those of answers.
+    /// Returns the number of bytes so far in the bodies of requests, and in those of answers except [`is_periodic`] ones.
     pub(crate) fn bytes(&self) -> (usize, usize) {
-        let Shared { requested, answered, .. } = &*self.shared;
-        (requested.load(Ordering::Relaxed), answered.load(Ordering::Relaxed))
+        (self.shared.requested.load(Ordering::Relaxed), self.shared.answered.load(Ordering::Relaxed))
     }
 
     /// Asks `guard` about every request from now on; a proxy has at most one guard.
@@ -393,6 +399,7 @@ impl Visit {
         }
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         self.shared.requests.lock().unwrap().push((request.method().clone(), request.uri().clone()));
+        self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
         let faults = self.shared.guard.get().map_or_else(Vec::new, |guard| guard(&request));
         let body = request.body().clone();
         self.pass(&method, &path, &body, Moment::Before).await?;
@@ -407,6 +414,7 @@ impl Visit {
             }
         }
         let response = self.forward(request).await?;
+        self.shared.unanswered.fetch_sub(1, Ordering::Relaxed);
         for fault in after {
             match fault {
                 Fault::Held(_, catch) => self.held(catch).await?,
@@ -459,14 +467,19 @@ impl Visit {
             none => none.insert(self.api_server.connect().await?),
         };
         sender.ready().await?;
-        let shared = Arc::clone(&self.shared);
+        let (shared, counts) = (Arc::clone(&self.shared), !is_periodic(request.uri()));
         let counted = move |frame: Frame<Bytes>| {
-            let length = frame.data_ref().map_or(0, Bytes::len);
+            let length = frame.data_ref().filter(|_| counts).map_or(0, Bytes::len);
             shared.answered.fetch_add(length, Ordering::Relaxed);
             frame
         };
         Ok(sender.send_request(request).await?.map(|body| Either::Left(body.map_frame(counted).boxed())))
     }
+}
+
+/// Whether the operator reads once a minute what is at `uri`, whatever runs: the definitions, a megabyte together.
+pub(crate) fn is_periodic(uri: &Uri) -> bool {
+    uri.path().contains("/customresourcedefinitions/")
 }
 
 /// Returns a refusal in the form in which the API server sends refusals.
