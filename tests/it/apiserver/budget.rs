@@ -19,7 +19,7 @@ const WAITING: usize = 20;
 const WAIT: Duration = Duration::from_secs(3);
 /// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(250);
-/// How often the cost is measured until the operator gives up no request.
+/// How often the cost is measured at most. A measurement in which the operator has given up a request does not count.
 const TRIES: usize = 3;
 
 #[tokio::test]
