@@ -1,7 +1,7 @@
 //! Measures what a hundred natively submitted applications cost from creation to completion: requests, writes, events
 //! and bytes for each application, and the operator's memory. The numbers are compared with `tests/data/budget.json`.
 
-use super::{gangs::group_scheduler::bind, load::call, proxy::is_periodic};
+use super::{gangs::group_scheduler::bind, load::call};
 use crate::{
     apiserver::prelude::*,
     budget::{Measured, TOLERANCE, keep},
@@ -19,7 +19,7 @@ const WAITING: usize = 20;
 const WAIT: Duration = Duration::from_secs(3);
 /// The time limit for all applications together. No machine needs so long.
 const PATIENCE: Duration = Duration::from_secs(250);
-/// How often the cost is measured at most. A measurement in which the operator has given up a request does not count.
+/// The maximum number of measurements. A measurement in which the operator has given up a request does not count.
 const TRIES: usize = 3;
 
 #[tokio::test]
@@ -56,8 +56,7 @@ async fn life() -> Option<Measured> {
     // What is sent last has been answered by then.
     sleep(A_WHILE).await;
     let each = |count: usize| count as f64 / APPLICATIONS as f64;
-    let mut requests = proxy.requests().split_off(begun);
-    requests.retain(|(_, uri)| !is_periodic(uri));
+    let requests = proxy.requests().split_off(begun);
     let (sent_now, received_now) = proxy.bytes();
     let mut measured = Measured::new();
     for (method, uri) in &requests {

@@ -99,9 +99,9 @@ struct Shared {
     traps: Mutex<Vec<Set>>,
     guard: OnceLock<Guard>,
     requests: Mutex<Vec<(Method, Uri)>>,
-    /// The number of these requests that have no answer yet, or that the client has given up.
+    /// The number of these requests that the API server has not answered: not yet, or not before the client gave up.
     unanswered: AtomicUsize,
-    /// The number of bytes of all bodies of requests, and of those of answers except periodic ones.
+    /// The number of bytes of all bodies of requests, and of those of answers, except definitions.
     requested: AtomicUsize,
     answered: AtomicUsize,
 }
@@ -182,7 +182,7 @@ impl Proxy {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    /// Returns how many of [`Self::requests`] have no answer yet, or were given up by the client.
+    /// Returns how many of [`Self::requests`] the API server has not answered: not yet, or not before the client gave up.
     pub(crate) fn unanswered(&self) -> usize {
         self.shared.unanswered.load(Ordering::Relaxed)
     }
@@ -197,7 +197,7 @@ impl Proxy {
         requests
     }
 
-    /// Returns the number of bytes so far in the bodies of requests, and in those of answers except [`is_periodic`] ones.
+    /// Returns the number of bytes so far in the bodies of requests, and in those of answers, except definitions.
     pub(crate) fn bytes(&self) -> (usize, usize) {
         (self.shared.requested.load(Ordering::Relaxed), self.shared.answered.load(Ordering::Relaxed))
     }
@@ -467,7 +467,9 @@ impl Visit {
             none => none.insert(self.api_server.connect().await?),
         };
         sender.ready().await?;
-        let (shared, counts) = (Arc::clone(&self.shared), !is_periodic(request.uri()));
+        let shared = Arc::clone(&self.shared);
+        // The operator reads the definitions once a minute, whatever runs. Together they have a megabyte.
+        let counts = !request.uri().path().contains("/customresourcedefinitions/");
         let counted = move |frame: Frame<Bytes>| {
             let length = frame.data_ref().filter(|_| counts).map_or(0, Bytes::len);
             shared.answered.fetch_add(length, Ordering::Relaxed);
@@ -475,11 +477,6 @@ impl Visit {
         };
         Ok(sender.send_request(request).await?.map(|body| Either::Left(body.map_frame(counted).boxed())))
     }
-}
-
-/// Whether the operator reads once a minute what is at `uri`, whatever runs: the definitions, a megabyte together.
-pub(crate) fn is_periodic(uri: &Uri) -> bool {
-    uri.path().contains("/customresourcedefinitions/")
 }
 
 /// Returns a refusal in the form in which the API server sends refusals.
