@@ -135,7 +135,7 @@ def gang_api(kubernetes: str) -> list[str]:
 def start_etcd_and_apiserver(cluster: Cluster, level: str, kubernetes: str, audited: str | None) -> None:
     start(
         cluster, "etcd", program("etcd"),
-        "--data-dir", cluster.folder / "etcd",
+        "--data-dir", cluster.etcd,
         "--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
         "--listen-peer-urls=http://127.0.0.1:2380",
         "--unsafe-no-fsync",  # The data is deleted with the cluster, and no test simulates a power failure.

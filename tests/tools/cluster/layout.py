@@ -55,6 +55,10 @@ class Cluster:
         return cache() / "clusters" / f".{self.name}.lock"
 
     @property
+    def etcd(self) -> pathlib.Path:
+        return self.folder / "etcd"
+
+    @property
     def logs(self) -> pathlib.Path:
         return self.folder / "logs"
 

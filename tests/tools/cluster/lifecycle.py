@@ -53,6 +53,7 @@ def down(cluster: Cluster) -> None:
 
 def start(cluster: Cluster, level: str, kubernetes: str, audited: str | None) -> None:
     cluster.folder.mkdir(parents=True)
+    keep_in_memory(cluster.etcd, cluster.logs)
     network.create(cluster)
     network.enter(cluster)
     control_plane.make_credentials(cluster)
@@ -70,6 +71,13 @@ def start(cluster: Cluster, level: str, kubernetes: str, audited: str | None) ->
         node.start_node(cluster, kubernetes)
         control_plane.wait_for_controllers(cluster)
         node.wait_for_node(cluster)
+
+
+def keep_in_memory(*folders: pathlib.Path) -> None:
+    """A disk that stands still for some seconds, because of what was compiled before, cannot delay the API server's answers then."""
+    for folder in folders:
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", folder], check=True)
 
 
 def state(cluster: Cluster) -> dict | None:
