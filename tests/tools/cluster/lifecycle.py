@@ -74,7 +74,7 @@ def start(cluster: Cluster, level: str, kubernetes: str, audited: str | None) ->
 
 
 def keep_in_memory(*folders: pathlib.Path) -> None:
-    """A disk that stands still for some seconds, because of what was compiled before, cannot delay the API server's answers then."""
+    """Answers of the API server do not wait for the disk then, which can stand still for seconds after a compilation. `clear` unmounts."""
     for folder in folders:
         folder.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700", "tmpfs", folder], check=True)
