@@ -113,7 +113,7 @@ fn job(name: &str) -> Value {
 /// Returns an application that runs the Python program in `file`; stores the program in the ConfigMap `config_map`.
 pub(crate) fn python_job(name: &str, config_map: &str, file: &str) -> Value {
     make_job(config_map, file);
-    let pod = json!({"cores": 1, "coreRequest": "200m", "memory": "512m"});
+    let pod = json!({"cores": 1, "coreRequest": "100m", "memory": "512m"});
     let mut driver = pod.clone();
     driver["serviceAccount"] = json!("spark");
     driver["volumeMounts"] = json!([{"name": "job", "mountPath": "/opt/job"}]);

@@ -1,6 +1,8 @@
 """Counts, and says with how many executors, and where its scratch space is."""
 
+import contextlib
 import os
+import threading
 import time
 
 from pyspark.sql import SparkSession
@@ -14,10 +16,16 @@ def executors():
     return context._jsc.sc().getExecutorMemoryStatus().size() - 1
 
 
-def wait_until(condition, seconds=90):
+def wait_until(condition, seconds=180):
     end = time.time() + seconds
     while not condition() and time.time() < end:
         time.sleep(0.2)
+
+
+def work():
+    """Keeps two executors busy until the job is cancelled."""
+    with contextlib.suppress(Exception):
+        context.parallelize(range(1000), 1000).map(slow).count()
 
 
 def slow(number):
@@ -33,9 +41,11 @@ print("result:", context.parallelize(range(100_000), 8).map(lambda n: n * n).sum
 print("scratch of driver:", os.environ["SPARK_LOCAL_DIRS"])
 print("executor saw:", context.parallelize([0], 1).mapPartitions(on_executor).collect()[0])
 if spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-    # More than two executors at once can do. On a slow node, one of them may have done it before the other has started.
-    wait_until(lambda: context.parallelize(range(8), 8).map(slow).count() and executors() == 2)
+    threading.Thread(target=work).start()
+    # On a slow node the second one starts long after the first.
+    wait_until(lambda: context.statusTracker().getActiveJobsIds() and executors() == 2)
     grown = executors()
+    context.cancelAllJobs()
     wait_until(lambda: executors() == 0)
     print("executors:", grown, "then", executors())
 spark.stop()
