@@ -55,7 +55,7 @@ async fn an_application_costs_no_more_than_its_budget() {
     let writes = requests.iter().filter(|(method, _)| *method != Method::GET);
     calls.insert("writes".to_owned(), writes.count());
     // While the API server stands still, the operator gives up requests. It repeats each, and sends an event that says so.
-    let extra = 2 * proxy.unanswered();
+    let extra = 2 * proxy.given_up();
     let calls = calls.into_iter().map(|(name, count)| (name, each(count.saturating_sub(extra))));
     let mut measured = calls.collect::<Measured>();
     measured.insert("bytes sent".to_owned(), each(sent_now - sent - extra * LEAST));

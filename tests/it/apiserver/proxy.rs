@@ -20,7 +20,7 @@ use rustls::{
     ClientConfig, RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
 };
-use std::{error::Error, future::pending, sync::OnceLock};
+use std::{error::Error, future::pending, mem, sync::OnceLock, time::Instant};
 use tokio::{
     io::{DuplexStream, copy_bidirectional, duplex},
     net::TcpSocket,
@@ -99,11 +99,23 @@ struct Shared {
     traps: Mutex<Vec<Set>>,
     guard: OnceLock<Guard>,
     requests: Mutex<Vec<(Method, Uri)>>,
-    /// The number of these requests that the API server has not answered: not yet, or not before the client gave up.
-    unanswered: AtomicUsize,
+    /// The number of these requests that the client has given up after [`LONG`].
+    given_up: AtomicUsize,
     /// The number of bytes of all bodies of requests, and of those of answers, except definitions.
     requested: AtomicUsize,
     answered: AtomicUsize,
+}
+
+/// How long the API server has to be silent before a client may give up a request. The operator waits for 5 s.
+const LONG: Duration = Duration::from_secs(4);
+
+/// A request that has no answer yet. It is dropped when the client gives it up.
+struct Waiting<'a>(&'a AtomicUsize, Instant);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add((self.1.elapsed() > LONG).into(), Ordering::Relaxed);
+    }
 }
 
 /// A trap that has not caught a request yet.
@@ -182,9 +194,9 @@ impl Proxy {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    /// Returns how many of [`Self::requests`] the API server has not answered: not yet, or not before the client gave up.
-    pub(crate) fn unanswered(&self) -> usize {
-        self.shared.unanswered.load(Ordering::Relaxed)
+    /// Returns how many of [`Self::requests`] the client has given up because the API server did not answer for [`LONG`].
+    pub(crate) fn given_up(&self) -> usize {
+        self.shared.given_up.load(Ordering::Relaxed)
     }
 
     /// Returns those of [`Self::requests`] that change something in `namespace`, except the renewals of a Lease.
@@ -399,7 +411,7 @@ impl Visit {
         }
         let (method, path) = (request.method().to_string(), request.uri().path().to_owned());
         self.shared.requests.lock().unwrap().push((request.method().clone(), request.uri().clone()));
-        self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&self.shared.given_up, Instant::now());
         let faults = self.shared.guard.get().map_or_else(Vec::new, |guard| guard(&request));
         let body = request.body().clone();
         self.pass(&method, &path, &body, Moment::Before).await?;
@@ -414,7 +426,7 @@ impl Visit {
             }
         }
         let response = self.forward(request).await?;
-        self.shared.unanswered.fetch_sub(1, Ordering::Relaxed);
+        mem::forget(waiting);
         for fault in after {
             match fault {
                 Fault::Held(_, catch) => self.held(catch).await?,

@@ -61,7 +61,6 @@ def start(cluster: Cluster, component: str, *command: str | os.PathLike, **envir
     """Starts a component in this process's network namespace, with its output in the component's log."""
     record = cluster.records / component
     record.parent.mkdir(exist_ok=True)
-    cluster.logs.mkdir(exist_ok=True)
     # Nothing of the caller's environment: a proxy setting or a KUBECONFIG of theirs must not reach the cluster.
     # Temporary files (containerd's mounts among them) go where `down` looks.
     scratch = cluster.folder / "tmp"
